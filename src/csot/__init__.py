@@ -1,0 +1,5 @@
+"""CSOT: find wrong labels, fix them, and train models that survive them."""
+
+from csot.ot import ConvergenceWarning as ConvergenceWarning
+from csot.ot import Plan as Plan
+from csot.ot import solve as solve

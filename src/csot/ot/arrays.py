@@ -1,0 +1,78 @@
+"""NumPy or torch at the door: what comes in as one goes out as the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Array: TypeAlias = Tensor | npt.NDArray[Any]
+"""A torch tensor or a NumPy array."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """Remembers in what form the user's numbers came, and gives results back in that form."""
+
+    numpy: bool
+    batched: bool
+    device: torch.device
+    dtype: torch.dtype
+
+    def tensor(self, name: str, value: object | None) -> Tensor | None:
+        """Another argument as a tensor beside the first; None stays None."""
+        return None if value is None else as_tensor(name, value, self.device)
+
+    def batch_of(self, name: str, value: object, axes: int) -> Tensor:
+        """The same, of ``axes`` axes behind a batch axis, added where the user has none."""
+        tensor = as_tensor(name, value, self.device)
+        if tensor.ndim != axes + self.batched:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; {axes + self.batched} axes are needed "
+                f"beside {'a batch of problems' if self.batched else 'a single problem'}"
+            )
+        return tensor if self.batched else tensor[None]
+
+    def out(self, x: Tensor) -> Array:
+        """(B, ...) of the solver in the user's form, without an axis the user did not have."""
+        x = x if self.batched else x[0]
+        return x.numpy() if self.numpy else x
+
+    def number(self, x: Tensor) -> Any:
+        """(B,) as an array for a batch, as a plain number for a single problem."""
+        return self.out(x) if self.batched else x[0].item()
+
+
+def as_tensor(name: str, value: object, device: torch.device | None = None) -> Tensor:
+    """A tensor that shares memory with ``value`` where it can; a clear error where it is none."""
+    if isinstance(value, Tensor):
+        tensor = value.detach()
+        if device is not None and tensor.device != device:
+            raise ValueError(
+                f"{name} is on device {tensor.device} but pred_probs is on {device}; "
+                f"move one with {name}.to({str(device)!r})"
+            )
+        return tensor
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"dtype {array.dtype}")
+        if not (array.flags.writeable and array.flags.aligned) or min(array.strides, default=0) < 0:
+            array = array.copy()
+        return torch.from_numpy(array).to(device)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a NumPy array or torch tensor of numbers, got {type(value).__name__} "
+            f"({error})"
+        ) from error
+
+
+def floating(tensor: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """float32 and float64 stay; half precisions and integers are computed in float32."""
+    if dtype is None:
+        dtype = tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
+    return tensor.to(dtype)

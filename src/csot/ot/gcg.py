@@ -1,0 +1,236 @@
+"""Generalised conditional gradient (Algorithm 2) for the entropic CSOT problem (Eq. 11).
+
+Each step linearises the coherence at Q, solves the inner problem for Q~ and moves towards it:
+
+    G  = -log P + grad Omega(Q)                          (the paper's G = Q + ... is a slip)
+    Q~ = argmin <G, Q> + epsilon <Q, log Q>              (``inner``)
+    gap = <G, Q - Q~> + epsilon (H(Q) - H(Q~)) >= 0      with H(Q) = <Q, log Q>
+    Q <- (1-t) Q + t Q~
+
+Omega is quadratic, so its value anywhere on the line follows from three inner products; and Q~ is
+a scaled kernel, so <G,Q~> + epsilon H(Q~) = epsilon (r.log u + c.log v) needs no pass over the
+plan. Whether the full step t = 1 satisfies Armijo's rule therefore costs nothing. If it does not,
+H's convexity gives  f(t) <= f(0) - t gap + t^2 Omega(Q~ - Q), minimised in closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from csot.ot.feasible import marginal_error, round_onto
+from csot.ot.inner import InnerSolution, Stopping
+from csot.ot.kernel import Kernel, ScalingState
+from csot.ot.numerics import dot, feasibility_tolerance, plan_precision
+from csot.ot.problem import Problem
+
+ARMIJO = 1e-4
+"""Share of the decrease promised by the gap that a full step must deliver."""
+
+GENTLE_EPSILON = 0.05
+"""Below it the start is the solution for an epsilon four times larger, and so on up to here."""
+
+InnerMethod = Callable[[Kernel, Tensor, Stopping], InnerSolution]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The last plan (B, C, N) and the record of the way. Per problem: (B,), float64."""
+
+    plan: Tensor
+    labels: Tensor
+    state: ScalingState
+    objectives: Tensor
+    gap: Tensor
+    marginal_error: Tensor
+    converged: Tensor
+    outer_iterations: int
+    inner_iterations: int
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A plan with what the objective is made of there; ``energy`` is <-log P, Q> + epsilon H."""
+
+    plan: Tensor
+    gradient: Tensor | None
+    energy: Tensor
+    omega: Tensor
+
+    @property
+    def objective(self) -> Tensor:
+        return self.energy + self.omega
+
+
+def minimise(
+    problem: Problem,
+    inner: InnerMethod,
+    stopping: Stopping,
+    *,
+    max_outer: int,
+    tolerance: float,
+    log_v: Tensor | None = None,
+) -> Outcome:
+    """Run Algorithm 2 until the gap is within ``tolerance`` of the objective."""
+    marginals = problem.marginals
+    product = marginals.a[:, None] * marginals.b[..., None]
+    here = _evaluate(problem, product.to(problem.log_probs.dtype))
+    spare = torch.empty_like(here.plan)
+    kernel = Kernel(spare.shape, marginals, problem.reduce)
+    objectives = [here.objective]
+    finished = converged = torch.zeros_like(here.energy, dtype=torch.bool)
+    gap = torch.full_like(here.energy, torch.inf)
+    steps = 0
+    if log_v is None:
+        log_v, steps = _gentle_start(problem, kernel, here.gradient, inner, stopping)
+    for _ in range(max_outer):
+        kernel.linearise(problem.log_probs, here.gradient, problem.epsilon)
+        solution = inner(kernel, log_v, stopping)
+        steps += solution.iterations
+        log_v = solution.state.log_v
+        value = problem.epsilon * _potential_value(problem, solution.state)
+        there = _at_solution(problem, here, kernel.plan(solution.state, out=spare), value)
+        if problem.coherence is None:
+            # Nothing was linearised: this is the solution, as far as the inner method went.
+            here, gap = there, (value - _dual_value(problem, solution.state)).clamp(min=0)
+            converged = solution.error <= 10 * stopping.tolerance
+            objectives.append(here.objective)
+            break
+        gap = torch.where(finished, gap, (here.energy + 2 * here.omega - value).clamp(min=0))
+        settled = (gap <= tolerance * here.objective.abs()) & (tolerance > 0)
+        step = torch.where(finished, 0.0, _step_length(problem, here, there, gap, settled))
+        here, spare = _move(problem, here, there, step)
+        objectives.append(here.objective)
+        converged = converged | settled
+        # The objective is flat at its minimum: a settled gap leaves the plan less precise than
+        # itself. Go on while entries still move.
+        still = _movement(spare, here.plan, marginals.a) <= plan_precision(tolerance, spare.dtype)
+        finished = finished | (settled & (still | (step == 0)))
+        if bool(finished.all()):
+            break
+    here, error, sound = _make_feasible(problem, here)
+    objectives[-1] = here.objective
+    carried = here.plan.amax(1) > 0
+    return Outcome(
+        plan=here.plan,
+        labels=torch.where(carried, here.plan.argmax(1), kernel.best_class(solution.state)),
+        state=solution.state,
+        objectives=torch.stack(objectives),
+        gap=gap,
+        marginal_error=error,
+        converged=converged & sound,
+        outer_iterations=len(objectives) - 1,
+        inner_iterations=steps,
+    )
+
+
+def _gentle_start(
+    problem: Problem,
+    kernel: Kernel,
+    gradient: Tensor | None,
+    inner: InnerMethod,
+    stopping: Stopping,
+) -> tuple[Tensor, int]:
+    """log v to start from. For a small epsilon, epsilon log v of roughly solved larger ones."""
+    log_v, steps = torch.zeros_like(problem.marginals.b), 0
+    if stopping.fixed is not None:
+        return log_v, steps
+    ladder = [problem.epsilon]
+    while ladder[-1] < GENTLE_EPSILON:
+        ladder.append(ladder[-1] * 4)
+    rough = Stopping(tolerance=1e-2, limit=100)
+    for epsilon in reversed(ladder[1:]):
+        kernel.linearise(problem.log_probs, gradient, epsilon)
+        solution = inner(kernel, log_v, rough)
+        log_v, steps = solution.state.log_v * 4, steps + solution.iterations
+    return log_v, steps
+
+
+def _at_solution(problem: Problem, here: _Point, plan: Tensor, value: Tensor) -> _Point:
+    """The point Q~, its energy read off the inner value <G,Q~> + epsilon H(Q~)."""
+    if problem.coherence is None or here.gradient is None:
+        return _Point(plan, None, value, torch.zeros_like(value))
+    energy = value - _inner_product(problem, here.gradient, plan)
+    gradient = problem.coherence.gradient(plan)
+    return _Point(plan, gradient, energy, _inner_product(problem, gradient, plan) / 2)
+
+
+def _step_length(
+    problem: Problem, here: _Point, there: _Point, gap: Tensor, settled: Tensor
+) -> Tensor:
+    """1 where the full step satisfies Armijo's rule, else the minimiser of the bound above."""
+    assert here.gradient is not None
+    rounding = torch.finfo(here.plan.dtype).eps * (here.energy.abs() + here.omega.abs())
+    full = there.objective <= here.objective - ARMIJO * gap + rounding
+    cross = _inner_product(problem, here.gradient, there.plan)
+    bend = here.omega - cross + there.omega
+    partial = torch.where(bend > 0, gap / (2 * bend), 1.0).clamp(0.0, 1.0)
+    # Where the gap is down to rounding error a step that does not descend is not taken.
+    return torch.where(full, 1.0, torch.where(settled, 0.0, partial))
+
+
+def _move(problem: Problem, here: _Point, there: _Point, step: Tensor) -> tuple[_Point, Tensor]:
+    """(1-t) Q + t Q~ for each problem's own t, and a plan-sized buffer that is free again."""
+    if bool((step == 1).all()):
+        return there, here.plan
+    if bool((step == 0).all()):
+        return here, there.plan
+    assert here.gradient is not None
+    assert there.gradient is not None
+    share = step.to(here.plan.dtype)[:, None, None]
+    plan = here.plan.lerp_(there.plan, share)
+    # The gradient of a quadratic form is linear: no need to apply S again.
+    gradient = here.gradient.lerp_(there.gradient, share)
+    energy = _energy(problem, plan)
+    return _Point(plan, gradient, energy, _inner_product(problem, gradient, plan) / 2), there.plan
+
+
+def _movement(other: Tensor, plan: Tensor, capacities: Tensor) -> Tensor:
+    """max |Q - Q'| / a per problem: (B,). Overwrites ``other``."""
+    return (other.sub_(plan).abs_().amax(1) / capacities).amax(-1)
+
+
+def _make_feasible(problem: Problem, here: _Point) -> tuple[_Point, Tensor, Tensor]:
+    """Round plans that break their marginals; say how far they are off, and which were sound."""
+    error = marginal_error(here.plan, problem.marginals, problem.reduce)
+    sound = error <= feasibility_tolerance(here.plan.dtype)
+    if bool(sound.all()):
+        return here, error, sound
+    plan = round_onto(here.plan, problem.marginals, problem.reduce)
+    error = marginal_error(plan, problem.marginals, problem.reduce)
+    return _evaluate(problem, plan), error, sound
+
+
+def _evaluate(problem: Problem, plan: Tensor) -> _Point:
+    energy = _energy(problem, plan)
+    if problem.coherence is None:
+        return _Point(plan, None, energy, torch.zeros_like(energy))
+    gradient = problem.coherence.gradient(plan)
+    return _Point(plan, gradient, energy, _inner_product(problem, gradient, plan) / 2)
+
+
+def _energy(problem: Problem, plan: Tensor) -> Tensor:
+    """<-log P, Q> + epsilon <Q, log Q> with 0 log 0 = 0: (B,)."""
+    entropy = problem.reduce.sum(torch.xlogy(plan, plan).sum(-1).sum(-1, dtype=torch.float64))
+    return problem.epsilon * entropy - _inner_product(problem, problem.log_probs, plan)
+
+
+def _inner_product(problem: Problem, x: Tensor, y: Tensor) -> Tensor:
+    return problem.reduce.sum(dot(x, y))
+
+
+def _potential_value(problem: Problem, state: ScalingState) -> Tensor:
+    """r.log u + c.log v, which is <Q, log Q - log K> for Q = diag(u) K diag(v): (B,)."""
+    rows = (state.row_sums.double() * state.log_u).sum(-1)
+    return problem.reduce.sum(rows) + (state.column_sums.double() * state.log_v).sum(-1)
+
+
+def _dual_value(problem: Problem, state: ScalingState) -> Tensor:
+    """The semi-dual of ``inner`` plus the budget, in the units of the objective: (B,)."""
+    marginals = problem.marginals
+    rows = problem.reduce.sum((marginals.a.double() * state.log_u - state.row_sums).sum(-1))
+    columns = (marginals.b.double() * state.log_v).sum(-1) + marginals.b.double().sum(-1)
+    return problem.epsilon * (rows + columns)

@@ -1,0 +1,232 @@
+"""The inner problem: min <G,Q> + epsilon <Q, log Q> over Q1 <= a, Q'1 = b (Eq. 5, Lemma 1).
+
+Two ways up the same concave function of the C potentials x = log v, the semi-dual
+
+    D(x) = b.x - sum_i (r_i - a_i log u_i),   u = min(a/(Kv), 1),  r_i = u_i (Kv)_i,
+
+whose gradient is b - Q'1 and whose Hessian is -(diag(Q'1) - sum over saturated rows QQ'/a):
+
+- ``scaling`` (Algorithm 1) is block-coordinate ascent, x += log(b / Q'1): many cheap steps;
+- ``newton`` solves with the Hessian, by Cholesky for few classes and by conjugate gradients for
+  many. Its curvature jumps where a row becomes saturated, so there is a line search, and damping
+  that turns Newton's step into a scaling step, which always ascends, where it proves too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from csot.ot.kernel import Kernel, ScalingState
+
+CHOLESKY_CLASSES = 192
+"""Up to this many classes the C x C Hessian is formed and factorised: N C^2 + C^3/3 a step."""
+
+CG_STEPS = 100
+"""Most steps of conjugate gradients for one Newton direction."""
+
+LONGEST_STEP = 5.0
+"""No potential moves further in one Newton step: away from the optimum the model is poor."""
+
+FIRST_DAMPING = 1e-3
+LEAST_DAMPING = 1e-5
+"""Where damping starts when a step proved too long, and where it ends: quadratic convergence."""
+
+PATIENCE = 25
+"""Stop after this many steps without a smaller error: rounding error has been reached."""
+
+
+@dataclass(frozen=True)
+class InnerSolution:
+    """A scaled kernel whose columns sum to b, and how it was reached. Per problem: (B,)."""
+
+    state: ScalingState
+    iterations: int
+    error: Tensor
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When an inner solver stops: at ``tolerance``, or after exactly ``fixed`` steps."""
+
+    tolerance: float
+    limit: int
+    fixed: int | None = None
+
+
+def scaling(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
+    """Algorithm 1 in the log domain."""
+    progress = _Progress(stopping)
+    state = kernel.look(log_v)
+    error = column_error(kernel, state)
+    steps = 1
+    while not progress.over(steps, error):
+        state = kernel.look(_scaling_step(kernel, state))
+        error = column_error(kernel, state)
+        steps += 1
+    return finish(kernel, state, steps)
+
+
+def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
+    """Semi-smooth Newton on the semi-dual, safeguarded by scaling steps."""
+    progress = _Progress(stopping)
+    state = kernel.look(log_v)
+    error = column_error(kernel, state)
+    steps = 1
+    # Far from the optimum the quadratic model says little; scaling steps make up the distance.
+    while steps < 4 and bool((error > 0.5).any()) and not progress.over(steps, error):
+        state = kernel.look(_scaling_step(kernel, state))
+        error = column_error(kernel, state)
+        steps += 1
+    damping = torch.zeros_like(error)
+    while not progress.over(steps, error):
+        active = error > stopping.tolerance
+        direction = _newton_direction(kernel, state, error, damping)
+        direction = direction.clamp_(-LONGEST_STEP, LONGEST_STEP) * active[:, None]
+        trial, looks, share = _search(kernel, state, direction)
+        raised = (64 * damping).clamp(FIRST_DAMPING, 1.0)
+        lowered = torch.where(damping > LEAST_DAMPING, damping / 8, 0.0)
+        damping = torch.where(share >= 1, lowered, torch.where(share < 0.5, raised, damping))
+        state, error = trial, column_error(kernel, trial)
+        steps += looks
+    return finish(kernel, state, steps)
+
+
+def _search(
+    kernel: Kernel, state: ScalingState, direction: Tensor
+) -> tuple[ScalingState, int, Tensor]:
+    """Go along ``direction`` to where the concave semi-dual stops rising, at most all the way.
+
+    Its slope (b - Q'1).d falls along the way. The full step is right unless the slope has turned
+    clearly negative there; then its zero is bracketed and approached by false position.
+    """
+    b = kernel.marginals.b
+    low, low_slope = torch.zeros_like(b[:, 0]), ((b - state.column_sums) * direction).sum(-1)
+    high, high_slope = torch.ones_like(low), torch.zeros_like(low)
+    share, allowed = torch.ones_like(low), 0.5 * low_slope.abs()
+    for looks in range(1, 5):
+        trial = kernel.look(state.log_v + share[:, None] * direction)
+        slope = ((b - trial.column_sums) * direction).sum(-1)
+        settled = (slope.abs() <= allowed) | ((slope > 0) & (share >= 1))
+        if bool(settled.all()):
+            return trial, looks, share
+        rises = slope > 0
+        low, low_slope = torch.where(rises, share, low), torch.where(rises, slope, low_slope)
+        high, high_slope = torch.where(rises, high, share), torch.where(rises, high_slope, slope)
+        secant = low + (high - low) * low_slope / (low_slope - high_slope)
+        least, most = low + 0.1 * (high - low), low + 0.5 * (high - low)
+        share = torch.where(settled, share, torch.maximum(torch.minimum(secant, most), least))
+    # A kink, then: the slope jumps. Stay on the side that rises.
+    share = torch.where(settled, share, low)
+    return kernel.look(state.log_v + share[:, None] * direction), looks + 1, share
+
+
+def column_error(kernel: Kernel, state: ScalingState) -> Tensor:
+    """max_k |(Q'1)_k - b_k| / b_k over the classes that take part: (B,)."""
+    b = kernel.marginals.b
+    return ((state.column_sums - b).abs() / b).nan_to_num(0.0, torch.inf).amax(-1)
+
+
+class _Progress:
+    """Decides when to stop, and notices when steps no longer help."""
+
+    def __init__(self, stopping: Stopping) -> None:
+        self._stopping = stopping
+        self._best = torch.inf
+        self._idle = 0
+
+    def over(self, steps: int, error: Tensor) -> bool:
+        if self._stopping.fixed is not None:
+            return steps >= self._stopping.fixed
+        worst = float(error.max())
+        self._idle = 0 if worst < self._best else self._idle + 1
+        self._best = min(worst, self._best)
+        return (
+            worst <= self._stopping.tolerance
+            or self._idle >= PATIENCE
+            or (steps >= self._stopping.limit)
+        )
+
+
+def _scaling_step(kernel: Kernel, state: ScalingState) -> Tensor:
+    moved = state.log_v + kernel.marginals.log_b - kernel.log_column_sums(state)
+    return torch.where(kernel.marginals.b > 0, moved, 0.0)
+
+
+def finish(kernel: Kernel, state: ScalingState, steps: int) -> InnerSolution:
+    """End on the columns, as Algorithm 1 does: class totals exact, rows within the error."""
+    b = kernel.marginals.b
+    log_v = _scaling_step(kernel, state)
+    if bool(((log_v - state.log_v).abs() > 1.0).any()):
+        # Unconverged, so far off that u no longer belongs to v: let u follow.
+        state = kernel.look(log_v)
+        log_v = _scaling_step(kernel, state)
+    factor = (log_v - state.log_v).exp()
+    error = column_error(kernel, state)
+    final = kernel.rescale_columns(state, factor)
+    return InnerSolution(replace(final, log_v=log_v, column_sums=b), steps, error)
+
+
+def _newton_direction(
+    kernel: Kernel, state: ScalingState, error: Tensor, damping: Tensor
+) -> Tensor:
+    marginals = kernel.marginals
+    saturation = kernel.saturation(state, damping)
+    # Newton on log(Q'1) = log b rather than on Q'1 = b: the same near the solution, and far from
+    # it exact where no row is saturated, as a scaling step is.
+    missing = (marginals.log_b - state.column_sums.log()).clamp_(-50.0, 50.0).nan_to_num_(0.0)
+    residual = state.column_sums * missing
+    if marginals.b.shape[-1] > CHOLESKY_CLASSES:
+        forcing = error.sqrt().clamp(1e-3, 0.1)
+        if marginals.balanced:
+            # Shifting every potential changes nothing: no residual may point that way.
+            share = state.column_sums / state.column_sums.sum(-1, keepdim=True)
+            residual = residual - residual.sum(-1, keepdim=True) * share
+        return _conjugate_gradients(
+            lambda x: kernel.curvature_times(state, saturation, x),
+            residual,
+            kernel.curvature_diagonal(state, saturation),
+            forcing,
+        )
+    curvature, sums = kernel.curvature(state, saturation), state.column_sums
+    ridge = sums * 1e-13
+    # Classes that take no part would leave a zero on the diagonal.
+    ridge = torch.where(marginals.b > 0, ridge, 1.0)
+    curvature.diagonal(dim1=-2, dim2=-1).add_(ridge)
+    if marginals.balanced:
+        # Shifting every potential changes nothing: deflate that direction, residual is orthogonal.
+        curvature += sums.mean(-1)[:, None, None] / sums.shape[-1]
+    factor, info = torch.linalg.cholesky_ex(curvature)
+    step = torch.cholesky_solve(residual[..., None], factor)[..., 0]
+    usable = (info == 0)[:, None] & step.isfinite().all(-1, keepdim=True)
+    return torch.where(usable, step, 0.0)
+
+
+def _conjugate_gradients(
+    times: Callable[[Tensor], Tensor], residual: Tensor, diagonal: Tensor, forcing: Tensor
+) -> Tensor:
+    """Approximately solve (times) x = residual with Jacobi preconditioning, for each problem."""
+    inverse = torch.where(diagonal > 0, 1 / diagonal, 0.0)
+    x = torch.zeros_like(residual)
+    preconditioned = inverse * residual
+    direction = preconditioned
+    energy = torch.linalg.vecdot(residual, preconditioned)
+    target = forcing**2 * energy
+    for _ in range(CG_STEPS):
+        if bool((energy <= target).all()):
+            break
+        image = times(direction)
+        curvature = torch.linalg.vecdot(direction, image)
+        ahead = (energy > target) & (curvature > 0)
+        step = torch.where(ahead, energy / curvature, 0.0)[:, None]
+        x = x + step * direction
+        residual = residual - step * image
+        preconditioned = inverse * residual
+        fresh = torch.linalg.vecdot(residual, preconditioned)
+        momentum = torch.where(ahead, fresh / energy, 0.0)[:, None]
+        direction = preconditioned + momentum * direction
+        energy = torch.where(ahead, fresh, 0.0)
+    return x

@@ -1,0 +1,277 @@
+"""What the user passed, checked: a ``ValueError`` at the door names argument, value and remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from csot.ot.arrays import Door, as_tensor, floating
+from csot.ot.coherence import Coherence
+from csot.ot.neighbours import neighbour_graph
+from csot.ot.numerics import LOG_ZERO, widest_float
+from csot.ot.reduce import OneShard, Reduce
+from csot.ot.similarity import (
+    CosineSimilarity,
+    FunctionSimilarity,
+    MatrixSimilarity,
+    Similarity,
+)
+
+
+def read_probabilities(
+    pred_probs: object | None, log_probs: object | None
+) -> tuple[Door, Tensor, Tensor]:
+    """The door, log P and P, both as new tensors (B, C, N)."""
+    if (pred_probs is None) == (log_probs is None):
+        raise ValueError("pass either pred_probs or log_probs, and not both")
+    name, value = ("log_probs", log_probs) if pred_probs is None else ("pred_probs", pred_probs)
+    given = as_tensor(name, value)
+    if given.ndim not in (2, 3) or 0 in given.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(given.shape)}; (N, C), or (B, N, C) for a batch of problems, "
+            "with at least one row and two classes is needed"
+        )
+    if given.shape[-1] == 1:
+        raise ValueError(f"{name} has one column: with one class there is nothing to allocate")
+    # Half precisions cannot sum to one any better than this.
+    slack = 1e-3 if given.dtype in (torch.float32, torch.float64) else 2e-2
+    batched = given.ndim == 3
+    rows = floating(given if batched else given[None])
+    door = Door(not isinstance(value, Tensor), batched, rows.device, rows.dtype)
+    if pred_probs is None:
+        log_p = _class_major_log_probs(rows, slack)
+        return door, log_p, log_p.exp()
+    probs = _class_major_probs(rows, slack)
+    return door, probs.log().clamp_(min=LOG_ZERO), probs
+
+
+def _class_major_probs(pred_probs: Tensor, slack: float) -> Tensor:
+    """Checked P as a new (B, C, N) tensor, from (B, N, C)."""
+    low, sums = float(pred_probs.amin()), pred_probs.sum(-1)
+    if not bool(sums.isfinite().all()):
+        at = (~pred_probs.isfinite()).nonzero()[0].tolist()
+        raise ValueError(
+            f"pred_probs has NaN or infinite entries (first at {tuple(at)}); check the model's "
+            "output, or drop those rows"
+        )
+    if low < 0:
+        raise ValueError(
+            f"pred_probs has a negative entry ({low:.4g}); probabilities are needed: apply softmax "
+            "to logits, or pass log_probs="
+        )
+    _require_sums("pred_probs", "sums to", sums, slack)
+    return pred_probs.mT.clone(memory_format=torch.contiguous_format)
+
+
+def _class_major_log_probs(log_probs: Tensor, slack: float) -> Tensor:
+    """Checked log P as a new (B, C, N) tensor, from (B, N, C)."""
+    if bool(log_probs.isnan().any()) or bool((log_probs == torch.inf).any()):
+        raise ValueError("log_probs has NaN or +inf entries; pass torch.log_softmax(logits, -1)")
+    _require_sums("log_probs", "has exponentials that sum to", log_probs.exp().sum(-1), slack)
+    return log_probs.mT.clone(memory_format=torch.contiguous_format).clamp_(min=LOG_ZERO)
+
+
+def read_labels(labels: object, door: Door, shape: tuple[int, int], n_classes: int) -> Tensor:
+    """Given labels (B, N) as int64, -1 where none is given."""
+    given = door.batch_of("labels", labels, axes=1)
+    if tuple(given.shape) != shape:
+        raise ValueError(
+            f"labels has shape {tuple(given.shape[1 - door.batched :])} but pred_probs has "
+            f"{shape[1]} rows: one label a row is needed, -1 where none is given"
+        )
+    whole = given.to(torch.int64)
+    if given.dtype.is_floating_point and not bool((whole == given).all()):
+        raise ValueError("labels must be whole numbers (class indices), with -1 for 'none given'")
+    low, high = int(whole.min()), int(whole.max())
+    if low < -1 or high >= n_classes:
+        raise ValueError(
+            f"labels contains {low if low < -1 else high}, but pred_probs has {n_classes} columns: "
+            f"labels must lie in 0..{n_classes - 1}, or be -1 for 'none given'"
+        )
+    return whole
+
+
+def row_capacities(row_weights: Tensor | None, like: Tensor, reduce: Reduce) -> Tensor:
+    """a (B, N), positive, with sum one over all shards."""
+    batch, _, n = like.shape
+    if row_weights is None:
+        total = reduce.sum(like.new_full((1,), float(n), dtype=torch.float64))
+        return like.new_full((batch, n), 1.0 / float(total), dtype=widest_float(like.device))
+    if row_weights.shape[-1] != n or row_weights.ndim > 2:
+        raise ValueError(
+            f"row_weights has shape {tuple(row_weights.shape)} but there are {n} rows: one weight "
+            "a row"
+        )
+    weights = row_weights.double()
+    if not bool((weights > 0).all()) or not bool(weights.isfinite().all()):
+        raise ValueError(
+            f"row_weights must be positive and finite, got a minimum of {float(weights.min()):.4g};"
+            " leave out the rows that should not count"
+        )
+    weights = weights.expand(batch, n)
+    return weights / reduce.sum(weights.sum(-1, keepdim=True))
+
+
+def read_prior(
+    class_prior: object,
+    labels: Tensor | None,
+    capacities: Tensor,
+    n_classes: int,
+    door: Door,
+    reduce: Reduce,
+) -> Tensor:
+    """Shares of the classes (B, C) as float64 that sum to one. A share of zero is allowed."""
+    batch = len(capacities)
+    if class_prior is None or (isinstance(class_prior, str) and class_prior == "uniform"):
+        return capacities.new_full((batch, n_classes), 1 / n_classes, dtype=torch.float64)
+    if isinstance(class_prior, str):
+        read_choice("class_prior", class_prior, ("uniform", "labels"))
+        if labels is None:
+            raise ValueError('class_prior="labels" needs labels=, but they were not given')
+        return _frequencies(labels, capacities, n_classes, reduce)
+    prior = as_tensor("class_prior", class_prior, door.device).double()
+    if tuple(prior.shape) not in ((n_classes,), (batch, n_classes)):
+        raise ValueError(
+            f"class_prior has shape {tuple(prior.shape)} but there are {n_classes} classes: one "
+            "share a class"
+        )
+    if not bool(prior.isfinite().all()) or bool((prior < 0).any()):
+        raise ValueError(
+            f"class_prior must be finite and not negative, got {_short(prior)}: with such a share "
+            "no plan is feasible"
+        )
+    total = prior.sum(-1, keepdim=True)
+    if bool(((total - 1).abs() > 1e-3).any()):
+        raise ValueError(
+            f"class_prior sums to {float(total.flatten()[0]):.6g} instead of 1; divide it by its "
+            "sum"
+        )
+    return (prior / total).expand(batch, n_classes)
+
+
+def _frequencies(labels: Tensor, weights: Tensor, n_classes: int, reduce: Reduce) -> Tensor:
+    """Frequencies (B, C) of the given labels, rows counted by their weight."""
+    given = labels >= 0
+    counts = weights.new_zeros(labels.shape[0], n_classes, dtype=torch.float64)
+    counts.scatter_add_(1, labels.clamp(min=0), weights.double() * given)
+    counts = reduce.sum(counts)
+    total = counts.sum(-1, keepdim=True)
+    if not bool((total > 0).all()):
+        raise ValueError('class_prior="labels" needs labels, but none is given (all are -1)')
+    return counts / total
+
+
+def read_similarity(
+    similarity: object,
+    features: object | None,
+    neighbours: int,
+    door: Door,
+    shape: tuple[int, int],
+    reduce: Reduce,
+) -> Similarity | None:
+    """The operator S, or None where there is nothing to compare samples by."""
+    if not isinstance(similarity, str):
+        return _given_similarity(similarity, door, shape)
+    read_choice("similarity", similarity, ("cosine", "knn"))
+    if features is None:
+        return None
+    vectors = floating(door.batch_of("features", features, axes=2), door.dtype)
+    if tuple(vectors.shape[:2]) != shape or vectors.shape[2] == 0:
+        raise ValueError(
+            f"features has shape {tuple(vectors.shape[1 - door.batched :])} but pred_probs has "
+            f"{shape[1]} rows: one feature vector a row is needed"
+        )
+    vectors = _finite_features(vectors)
+    if similarity == "cosine":
+        return CosineSimilarity(vectors, reduce)
+    if not isinstance(reduce, OneShard):
+        raise ValueError('similarity="knn" needs all rows in one process; with group= use "cosine"')
+    return neighbour_graph(vectors, neighbours)
+
+
+def read_coherence(
+    kappa: float | tuple[float, float],
+    similarity: Similarity | None,
+    weights: Tensor,
+    labels: Tensor | None,
+) -> Coherence | None:
+    """The coherence terms, or None where they vanish."""
+    pair = kappa if isinstance(kappa, (tuple, list)) else (kappa, kappa)
+    if len(pair) != 2:
+        raise ValueError(f"coherence must be a number or a pair (prediction, label), got {kappa!r}")
+    prediction, label = (checked_positive("coherence", k, zero_allowed=True) for k in pair)
+    if similarity is None or (prediction == 0 and (label == 0 or labels is None)):
+        return None
+    return Coherence(similarity, weights, labels, prediction, label)
+
+
+def read_choice(name: str, value: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {listed}, got {value!r}")
+    return value
+
+
+def checked_budget(budget: float) -> float:
+    if not (isinstance(budget, (int, float)) and 0 < budget <= 1):
+        raise ValueError(
+            f"budget must be a number in (0, 1], the share of samples to allocate, got {budget!r}"
+        )
+    return float(budget)
+
+
+def checked_positive(name: str, value: float, *, zero_allowed: bool = False) -> float:
+    number = float(value)
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero_allowed):
+        wanted = "zero or a positive number" if zero_allowed else "a positive number"
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+    return number
+
+
+def _given_similarity(similarity: object, door: Door, shape: tuple[int, int]) -> Similarity:
+    """The user's own S: an operator, a function, or a matrix."""
+    if hasattr(similarity, "apply") and hasattr(similarity, "apply_within"):
+        return similarity
+    if callable(similarity):
+        return FunctionSimilarity(similarity, batched=door.batched)
+    matrix = as_tensor("similarity", similarity, door.device).to(door.dtype)
+    dense = matrix.layout == torch.strided
+    wanted = (shape[1], shape[1])
+    if tuple(matrix.shape[-2:]) != wanted or (not dense and matrix.ndim != 2):
+        raise ValueError(
+            f"similarity has shape {tuple(matrix.shape)} but pred_probs has {shape[1]} rows: a "
+            f"matrix of shape {wanted} is needed"
+        )
+    return MatrixSimilarity(matrix if not dense or matrix.ndim == 3 else matrix[None])
+
+
+def _finite_features(vectors: Tensor) -> Tensor:
+    """Features whose squares can be summed; NaN and infinite ones are refused."""
+    if bool(torch.linalg.vector_norm(vectors, dim=-1).isfinite().all()):
+        return vectors
+    bad = (~vectors.isfinite()).nonzero()
+    if len(bad):
+        raise ValueError(
+            f"features has NaN or infinite entries (first in row {int(bad[0, 1])}); impute or drop "
+            "them"
+        )
+    # Finite, but so large that their norm overflows. Cosines do not depend on the scale.
+    return vectors / vectors.abs().amax(-1, keepdim=True)
+
+
+def _require_sums(name: str, verb: str, sums: Tensor, slack: float) -> None:
+    off = (sums - 1).abs()
+    if float(off.max()) > slack:
+        row = int(off.flatten().argmax())
+        raise ValueError(
+            f"{name}: row {row} {verb} {float(sums.flatten()[row]):.6g} instead of 1; apply "
+            "softmax to logits, or normalise the rows"
+        )
+
+
+def _short(values: Tensor) -> str:
+    listed = ", ".join(f"{float(x):.4g}" for x in values.flatten()[:6])
+    return f"[{listed}{', ...' if values.numel() > 6 else ''}]"

@@ -1,0 +1,214 @@
+"""The Gibbs kernel K = exp(-G/epsilon) in a form that neither under- nor overflows, and is fast.
+
+Lemma 1: the optimum of  min <G,Q> + epsilon <Q, log Q>  over  Q1 <= a, Q'1 = b  is
+diag(u) K diag(v) with u = min(a/(Kv), 1) and v = b/(K'u). The min makes the scale of a row matter,
+so rows cannot be shifted to fight underflow. Instead potentials live in logs, and K is kept
+*absorbed* around a recent log v0:
+
+    K~_ki = exp(log K_ki + log v0_k - shift_i),   shift_i = max_k (log K_ki + log v0_k),
+
+whose entries are in [0, 1] with a one in every row. For any v near v0 all sums are then plain
+matrix-vector products: (Kv)_i = e^shift_i sum_k K~_ki w_k with w = v/v0.
+
+All of it is float64 (where the device has it), whatever the user's dtype: the potentials of a
+hard problem span many orders of magnitude, and float32 loses the Hessian's small eigenvalues. The
+kernel is one of many arrays, so this costs little.
+
+Shapes: K (B, C, N), classes before samples, so that sums over few classes run along vectors of
+many samples; potentials log u (B, N), log v (B, C).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from csot.ot.numerics import csr_matrix, flush_, negligible
+from csot.ot.problem import Marginals
+from csot.ot.reduce import Reduce, log_sum_over_samples
+
+REACH = 8.0
+"""How far log v may wander from the absorbed one."""
+
+VANISHING = 1e-22
+"""Entries of K~ below it are zero. After all the drift allowed they would still be below float64's
+rounding error, and small numbers multiplied become denormals, on which a CPU is very slow."""
+
+KINK_WIDTH = 10.0
+"""Excess log(Kv/a) up to which a fully damped row counts as unsaturated."""
+
+SPARSE_CLASSES = 192
+SPARSE_DENSITY = 0.25
+"""With more classes than this, of which fewer than this share do not vanish, K~ is kept sparse:
+at epsilon = 0.1 a class whose probability is 160 times below the row's best has vanished."""
+
+
+@dataclass(frozen=True)
+class ScalingState:
+    """All that one look at log v tells. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w."""
+
+    log_v: Tensor
+    w: Tensor
+    log_u: Tensor
+    row_scale: Tensor
+    row_sums: Tensor
+    column_sums: Tensor
+
+
+class Kernel:
+    """K for a batch of problems, absorbed around wherever log v currently is."""
+
+    def __init__(self, shape: torch.Size, marginals: Marginals, reduce: Reduce) -> None:
+        self.marginals = marginals
+        self.reduce = reduce
+        self.log_k = marginals.a.new_empty(shape)
+        self._absorbed = marginals.a.new_empty(shape)
+        self._log_v0 = torch.full_like(marginals.b, torch.inf)
+        self._shift = torch.zeros_like(marginals.a)
+        self._sparse: _Sparse | None = None
+
+    def linearise(self, log_probs: Tensor, gradient: Tensor | None, epsilon: float) -> None:
+        """Set log K = -G/epsilon for the cost G = -log P + gradient (Algorithm 2, line 4)."""
+        if gradient is None:
+            torch.div(log_probs, epsilon, out=self.log_k)
+        else:
+            torch.sub(log_probs, gradient, out=self.log_k).div_(epsilon)
+        if self.marginals.some_classes_empty:
+            self.log_k.masked_fill_((self.marginals.b == 0)[..., None], -torch.inf)
+        self._log_v0 = torch.full_like(self._log_v0, torch.inf)
+
+    def look(self, log_v: Tensor) -> ScalingState:
+        """The row scaling that log v implies, and the marginals of the plan they make."""
+        drift = log_v - self._log_v0
+        if not bool((drift.abs() <= REACH).all()):
+            self._absorb(log_v)
+            drift = torch.zeros_like(log_v)
+        w = drift.exp()
+        relative = self._times_columns(w)
+        log_u = self.marginals.log_a - self._shift - relative.log()
+        if not self.marginals.balanced:
+            log_u = log_u.clamp_(max=0.0)
+        row_scale = flush_((log_u + self._shift).exp_(), negligible(log_u.dtype))
+        column_sums = self.reduce.sum(w * self._times_rows(row_scale))
+        return ScalingState(log_v, w, log_u, row_scale, row_scale * relative, column_sums)
+
+    def log_column_sums(self, state: ScalingState) -> Tensor:
+        """log of Q'1; in the log domain throughout where the plain sums underflow."""
+        tiny = negligible(state.w.dtype)
+        if bool(((state.column_sums > tiny) | (self.marginals.b == 0)).all()):
+            return state.column_sums.log()
+        scaled = self.log_k + state.log_u[:, None]
+        return log_sum_over_samples(scaled, self.reduce) + state.log_v
+
+    def saturation(self, state: ScalingState, damping: Tensor) -> Tensor:
+        """How far each row counts as one whose capacity binds, in [0, 1]: (B, N).
+
+        Undamped: 1 where it binds, 0 where u = 1. The semi-dual's curvature jumps there, so with
+        ``damping`` (B,) rows that bind only just count in part; fully damped none does, and the
+        Newton step below becomes a scaling step.
+        """
+        keep = 1 - damping[:, None]
+        if self.marginals.balanced:
+            return keep.expand_as(state.log_u)
+        depth = -state.log_u / (KINK_WIDTH * damping[:, None])
+        return keep * depth.nan_to_num_(0.0, 1.0).clamp_(max=1.0)
+
+    def curvature(self, state: ScalingState, saturation: Tensor) -> Tensor:
+        """Minus the Hessian of the semi-dual in log v: diag(Q'1) - sum over saturated QQ'/a."""
+        weight = state.row_scale * (saturation / self.marginals.a).sqrt()
+        rows = self._absorbed * weight[:, None]
+        coupling = self.reduce.sum(rows @ rows.mT)
+        coupling *= state.w[..., None] * state.w[:, None]
+        return torch.diag_embed(state.column_sums) - coupling
+
+    def curvature_times(self, state: ScalingState, saturation: Tensor, x: Tensor) -> Tensor:
+        """The same matrix times a vector (B, C), by two matrix-vector products."""
+        weight = state.row_scale**2 * (saturation / self.marginals.a)
+        spread = weight * self._times_columns(state.w * x)
+        coupling = self.reduce.sum(self._times_rows(spread))
+        return state.column_sums * x - state.w * coupling
+
+    def curvature_diagonal(self, state: ScalingState, saturation: Tensor) -> Tensor:
+        """Its diagonal (B, C), kept away from zero: a preconditioner."""
+        weight = state.row_scale**2 * (saturation / self.marginals.a)
+        if self._sparse is not None:
+            squares = (self._sparse.by_class_squared @ weight[0])[None]
+        else:
+            squares = (self._absorbed.square() @ weight[..., None])[..., 0]
+        own = self.reduce.sum(squares) * state.w**2
+        return torch.maximum(state.column_sums - own, 1e-6 * state.column_sums)
+
+    def rescale_columns(self, state: ScalingState, factor: Tensor) -> ScalingState:
+        """Multiply v by ``factor`` and leave u as it is."""
+        w = state.w * factor
+        row_sums = state.row_scale * self._times_columns(w)
+        return replace(
+            state,
+            log_v=state.log_v + factor.log(),
+            w=w,
+            row_sums=row_sums,
+            column_sums=state.column_sums * factor,
+        )
+
+    def plan(self, state: ScalingState, out: Tensor) -> Tensor:
+        """diag(u) K diag(v), written to ``out``."""
+        torch.mul(self._absorbed, state.row_scale[:, None], out=out)
+        return flush_(out.mul_(state.w[..., None]), negligible(out.dtype))
+
+    def best_class(self, state: ScalingState) -> Tensor:
+        """argmax_k of K_ki v_k, well defined even in rows whose mass underflows: (B, N)."""
+        return (self._absorbed * state.w[..., None]).argmax(1)
+
+    def _absorb(self, log_v: Tensor) -> None:
+        torch.add(self.log_k, log_v[..., None], out=self._absorbed)
+        self._shift = self._absorbed.amax(1)
+        self._absorbed.sub_(self._shift[:, None]).exp_()
+        flush_(self._absorbed, VANISHING)
+        self._log_v0 = log_v
+        self._sparse = _Sparse.of(self._absorbed) if self._many_classes else None
+
+    @property
+    def _many_classes(self) -> bool:
+        return len(self.log_k) == 1 and self.log_k.shape[1] > SPARSE_CLASSES
+
+    def _times_columns(self, w: Tensor) -> Tensor:
+        """sum_k K~_ki w_k: (B, C) -> (B, N)."""
+        if self._sparse is not None:
+            return (self._sparse.by_sample @ w[0])[None]
+        if len(w) == 1:
+            return torch.mv(self._absorbed[0].mT, w[0])[None]
+        return torch.bmm(w[:, None], self._absorbed)[:, 0]
+
+    def _times_rows(self, u: Tensor) -> Tensor:
+        """sum_i K~_ki u_i: (B, N) -> (B, C)."""
+        if self._sparse is not None:
+            return (self._sparse.by_class @ u[0])[None]
+        if len(u) == 1:
+            return torch.mv(self._absorbed[0], u[0])[None]
+        return torch.bmm(self._absorbed, u[..., None])[..., 0]
+
+
+@dataclass(frozen=True)
+class _Sparse:
+    """What does not vanish of one problem's K~ (C, N), in rows of classes and of samples."""
+
+    by_class: Tensor
+    by_class_squared: Tensor
+    by_sample: Tensor
+
+    @staticmethod
+    def of(absorbed: Tensor) -> _Sparse | None:
+        matrix = absorbed[0]
+        if int(matrix.count_nonzero()) > SPARSE_DENSITY * matrix.numel():
+            return None
+        n_classes, n = matrix.shape
+        classes, samples = matrix.nonzero(as_tuple=True)
+        values = matrix[classes, samples]
+        order = samples.argsort(stable=True)
+        return _Sparse(
+            csr_matrix(classes, samples, values, (n_classes, n)),
+            csr_matrix(classes, samples, values.square(), (n_classes, n)),
+            csr_matrix(samples[order], classes[order], values[order], (n, n_classes)),
+        )

@@ -1,0 +1,69 @@
+"""Numbers at the edge: the cost of a zero, the tolerance of a dtype, the flushing of denormals."""
+
+import math
+import warnings
+
+import torch
+from torch import Tensor
+
+# A probability of exactly zero costs what the smallest positive float32 costs, about 103 nats:
+# dear enough never to be chosen freely, finite so that every class can still be served.
+LOG_ZERO = math.log(2.0**-149)
+
+
+class ConvergenceWarning(UserWarning):
+    """The solver stopped at its iteration limit; the plan is feasible but may not be optimal."""
+
+
+def marginal_tolerance(dtype: torch.dtype) -> float:
+    """Relative error of a column sum at which an inner problem counts as solved."""
+    return 1e-10 if dtype == torch.float64 else 3e-6
+
+
+def feasibility_tolerance(dtype: torch.dtype) -> float:
+    """Relative violation of a marginal above which a plan is rounded onto its polytope."""
+    return 1e-8 if dtype == torch.float64 else 1e-5
+
+
+def plan_precision(tolerance: float, dtype: torch.dtype) -> float:
+    """Movement of an entry, relative to its row's capacity, that no longer matters."""
+    return tolerance if dtype == torch.float64 else max(tolerance, 1e-4)
+
+
+def negligible(dtype: torch.dtype) -> float:
+    """Entries below this are set to zero.
+
+    They are far below the rounding error of any sum they could enter, and multiplied with each
+    other they would become denormals, on which a CPU is many times slower.
+    """
+    return 1e-120 if dtype == torch.float64 else 1e-28
+
+
+def widest_float(device: torch.device) -> torch.dtype:
+    """float64, but for devices that have none."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def flush_(x: Tensor, below: float) -> Tensor:
+    """Set entries of ``x`` that are not above ``below`` to zero, in place."""
+    return torch.nn.functional.threshold(x, below, 0.0, inplace=True)
+
+
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    """<x_b, y_b> for each problem b of (B, C, N) tensors, as float64.
+
+    Rows of N products by BLAS, the C results in float64: a running float32 sum over everything
+    would lose the digits on which the stopping rule looks.
+    """
+    rows: Tensor = torch.linalg.vecdot(x, y)
+    return rows.sum(-1, dtype=torch.float64)
+
+
+def csr_matrix(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse matrix from entries that are sorted by row."""
+    starts = torch.zeros(shape[0] + 1, dtype=torch.int64, device=rows.device)
+    torch.cumsum(torch.bincount(rows, minlength=shape[0]), 0, out=starts[1:])
+    with warnings.catch_warnings():
+        # torch calls its CSR layout beta, once a process; matrix times vector is all we need.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)

@@ -1,0 +1,104 @@
+"""The answer: facts of the solution stored, what follows from them derived on demand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from csot.ot.arrays import Array, as_tensor
+from csot.ot.reduce import OneShard, Reduce
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """A coupling of N samples to C classes, with the evidence of how good it is.
+
+    Arrays have the form of the input (NumPy or torch). For a batch of problems every array has a
+    leading axis B, and ``objective``, ``gap``, ``marginal_error``, ``converged`` are arrays (B,);
+    for a single problem they are plain numbers.
+    """
+
+    coupling: Array
+    """Q (N, C): how much of each sample goes to each class."""
+    labels: Array
+    """(N,) argmax_k Q_ik, the pseudo label (well defined also where a row carries no mass)."""
+    row_weights: Array
+    """a (N,): the capacity of each row, summing to one; 1/N unless given."""
+    class_prior: Array
+    """(C,): the shares that the classes receive of the budget."""
+    budget: float
+    """m: the total mass of the coupling, and the share of samples selected."""
+    log_u: Array
+    """(N,) log of the row scaling of the last inner problem (Lemma 1)."""
+    log_v: Array
+    """(C,) log of its column scaling; a warm start for a similar problem."""
+    objective_trace: Array
+    """Objective at the start and after each outer step: (T,), or (T, B) for a batch."""
+    gap: float | Array
+    """GCG duality gap at the last step, in the units of the objective: an error bound for it."""
+    marginal_error: float | Array
+    """Largest relative violation of a row or column constraint."""
+    converged: bool | Array
+    """The gap is within tolerance of the objective, and the marginals within theirs."""
+    outer_iterations: int
+    """Steps of generalised conditional gradient (Algorithm 2)."""
+    inner_iterations: int
+    """Steps of the inner method, over all outer steps."""
+    method: str
+    """The inner method that was used."""
+    reduce: Reduce = field(default_factory=OneShard)
+    """How to reach the rows that other processes hold, for ``selected``."""
+
+    @property
+    def iterations(self) -> int:
+        """Outer iterations."""
+        return self.outer_iterations
+
+    @cached_property
+    def objective(self) -> float | Array:
+        """The entropic objective (Eq. 11) at the coupling."""
+        last = self.objective_trace[-1]
+        return last if self._batched else float(last)
+
+    @cached_property
+    def confidence(self) -> Array:
+        """(N,) max_k Q_ik / a_i in [0, 1]: how surely and how fully a sample is allocated."""
+        coupling = as_tensor("coupling", self.coupling)
+        capacity = as_tensor("row_weights", self.row_weights)
+        return self._like_input((coupling.amax(-1) / capacity).clamp(0.0, 1.0))
+
+    @cached_property
+    def selected(self) -> Array:
+        """(N,) the floor(m N) most confident samples (Eq. 7); earlier rows win ties."""
+        confidence, ours = self.reduce.gather(as_tensor("confidence", self.confidence))
+        n = confidence.shape[-1]
+        # 0.29 * 100 is 28.999...96 in floating point: the guard keeps the floor what it says.
+        count = min(n, math.floor(self.budget * n + 1e-9))
+        order = torch.sort(confidence, dim=-1, descending=True, stable=True).indices
+        mask = torch.zeros_like(confidence, dtype=torch.bool)
+        mask.scatter_(-1, order[..., :count], True)
+        return self._like_input(mask[..., ours])
+
+    @property
+    def _batched(self) -> bool:
+        return self.coupling.ndim == 3
+
+    def _like_input(self, x: torch.Tensor) -> Array:
+        return x.numpy() if isinstance(self.coupling, np.ndarray) else x
+
+    def __repr__(self) -> str:
+        shape = "x".join(str(n) for n in self.coupling.shape)
+        if self._batched:
+            done = int(as_tensor("converged", self.converged).sum())
+            state = f"{done} of {len(self.coupling)} converged"
+        else:
+            state = f"objective={self.objective:.6g}, gap={self.gap:.2g}, "
+            state += f"converged={self.converged}"
+        return (
+            f"Plan({shape}, budget={self.budget:g}, {state}, method={self.method!r}, "
+            f"outer_iterations={self.outer_iterations}, inner_iterations={self.inner_iterations})"
+        )

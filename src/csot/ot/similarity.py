@@ -1,0 +1,115 @@
+"""Similarity between samples as an operator: S X without forming the N x N matrix S.
+
+The solver keeps samples on the last axis, so an operator maps (B, K, N) to (B, K, N):
+``(S X)_bki = sum_j S_bij X_bkj``, with S symmetric and its diagonal zero (methods note 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from csot.ot.reduce import Reduce
+
+ROWS_AT_A_TIME = 65_536
+"""Rows whose features are gathered at once by the label term: bounds its scratch memory."""
+
+
+class Similarity(Protocol):
+    """A symmetric similarity between the N samples of each of B problems."""
+
+    def apply(self, x: Tensor) -> Tensor:
+        """S X for ``x`` of shape (B, K, N)."""
+
+    def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
+        """sum_j S_ij [y_i = y_j >= 0] x_j for ``x`` and ``labels`` of shape (B, N)."""
+
+
+class OneHotWithin:
+    """``apply_within`` for any operator, by spreading x over one row per class."""
+
+    def apply(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
+        given = labels >= 0
+        index = labels.clamp(min=0)[:, None]
+        spread = x.new_zeros(x.shape[0], n_classes, x.shape[1])
+        spread.scatter_(1, index, (x * given)[:, None])
+        return self.apply(spread).gather(1, index)[:, 0] * given
+
+
+class CosineSimilarity:
+    """S_ij = cos(f_i, f_j), S_ii = 0, from features (B, N, D): S X = F(F'X) - X, O(N D K) time.
+
+    A zero feature vector resembles nothing.
+    """
+
+    def __init__(self, features: Tensor, reduce: Reduce) -> None:
+        norms = torch.linalg.vector_norm(features, dim=-1)
+        self._units = features * torch.where(norms > 0, 1 / norms, 0.0)[..., None]
+        self._diagonal = (norms > 0).to(features.dtype)
+        self._reduce = reduce
+
+    def apply(self, x: Tensor) -> Tensor:
+        centroids = self._reduce.sum(x @ self._units)
+        smoothed: Tensor = centroids @ self._units.mT
+        return smoothed.addcmul_(x, self._diagonal[:, None], value=-1)
+
+    def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
+        """One centroid per class and problem: O(N D), however many classes there are."""
+        batch, _, dim = self._units.shape
+        rows = self._units.reshape(-1, dim)
+        offset = torch.arange(batch, device=x.device)[:, None] * n_classes
+        group = (labels.clamp(min=0) + offset).reshape(-1)
+        given = labels >= 0
+        weight = (x * given).reshape(-1)
+        centroids = rows.new_zeros(batch * n_classes, dim)
+        for part in _parts(len(rows)):
+            centroids.index_add_(0, group[part], rows[part] * weight[part, None])
+        centroids = self._reduce.sum(centroids)
+        smoothed = torch.empty_like(weight)
+        for part in _parts(len(rows)):
+            smoothed[part] = torch.linalg.vecdot(rows[part], centroids[group[part]])
+        return (smoothed.reshape(labels.shape) - x * self._diagonal) * given
+
+
+class MatrixSimilarity(OneHotWithin):
+    """S as a dense (B, N, N) or, for a single problem, sparse (N, N) symmetric matrix."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        self._matrix = matrix
+
+    def apply(self, x: Tensor) -> Tensor:
+        if self._matrix.layout == torch.strided:
+            return x @ self._matrix
+        return torch.stack([(self._matrix @ problem.mT).mT for problem in x])
+
+
+class FunctionSimilarity(OneHotWithin):
+    """The user's own operator: a function from X, samples by columns, to S X of the same shape.
+
+    It is called with (N, K) for a single problem and with (B, N, K) for a batch.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor], *, batched: bool) -> None:
+        self._function = function
+        self._batched = batched
+
+    def apply(self, x: Tensor) -> Tensor:
+        given = x.mT if self._batched else x[0].mT
+        result = self._function(given)
+        if not isinstance(result, Tensor) or result.shape != given.shape:
+            got = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
+            raise ValueError(
+                f"similarity: the operator must map a tensor of shape {tuple(given.shape)} to one "
+                f"of the same shape, but returned {got}"
+            )
+        return result.mT if self._batched else result.mT[None]
+
+
+def _parts(n_rows: int) -> list[slice]:
+    return [slice(i, i + ROWS_AT_A_TIME) for i in range(0, n_rows, ROWS_AT_A_TIME)]

@@ -1,0 +1,247 @@
+"""``solve``: the one door to the transport problems of the paper."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from csot.ot.arrays import Array, Door
+from csot.ot.dykstra import dykstra
+from csot.ot.gcg import InnerMethod, Outcome, minimise
+from csot.ot.inner import Stopping, newton, scaling
+from csot.ot.inputs import (
+    checked_budget,
+    checked_positive,
+    read_choice,
+    read_coherence,
+    read_labels,
+    read_prior,
+    read_probabilities,
+    read_similarity,
+    row_capacities,
+)
+from csot.ot.numerics import ConvergenceWarning, marginal_tolerance
+from csot.ot.plan import Plan
+from csot.ot.problem import Marginals, Problem
+from csot.ot.reduce import OneShard, Reduce, Shards
+from csot.ot.similarity import Similarity
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+WEIGHTS = ("probs", "log_probs")
+
+Method = Literal["auto", "newton", "scaling", "dykstra"]
+
+INNER_METHODS: dict[str, InnerMethod] = {
+    "newton": newton,
+    "scaling": scaling,
+    "dykstra": dykstra,
+}
+
+
+@torch.no_grad()
+def solve(
+    pred_probs: Array | None = None,
+    *,
+    log_probs: Array | None = None,
+    features: Array | None = None,
+    labels: Array | None = None,
+    budget: float = 1.0,
+    class_prior: Array | Sequence[float] | Literal["uniform", "labels"] | None = None,
+    row_weights: Array | None = None,
+    epsilon: float = 0.1,
+    coherence: float | tuple[float, float] = 1.0,
+    coherence_on: Literal["probs", "log_probs"] = "probs",
+    similarity: str | Array | Similarity | Callable[[Tensor], Tensor] = "cosine",
+    neighbours: int = 10,
+    method: Method = "auto",
+    max_outer: int = 10,
+    max_inner: int = 1000,
+    inner_iterations: int | None = None,
+    tolerance: float = 1e-6,
+    start: Plan | None = None,
+    group: ProcessGroup | None = None,
+) -> Plan:
+    r"""Allocate samples to classes by curriculum and structure-aware optimal transport.
+
+    .. code-block:: text
+
+        min  <-log P, Q> + kappa_P Omega^P(Q) + kappa_L Omega^L(Q) + epsilon <Q, log Q>
+        s.t. Q >= 0,  Q1 <= a,  Q'1 = budget * class_prior               (Eqs. 4 and 11)
+
+        Omega^P(Q) = -<S, (P*Q)(P*Q)'>,   Omega^L(Q) = -<S, (L*Q)(L*Q)'>
+
+    With ``budget=1`` the row constraint is an equality. The named problems of the paper:
+
+    ==========================  ===========================================
+    classical OT (Sinkhorn)     ``budget=1``, no features
+    structure-aware OT          ``budget=1``, features (and labels)
+    curriculum OT               ``budget=m``, no features
+    CSOT                        ``budget=m``, features and labels
+    without Omega^P, Omega^L    ``coherence=(0, 1)``, ``coherence=(1, 0)``
+    ==========================  ===========================================
+
+    Parameters
+    ----------
+    pred_probs : (N, C) or (B, N, C)
+        Predicted probabilities P, NumPy or torch. A batch of B problems is solved together.
+        float32 and float64 are kept; other types are computed in float32.
+    log_probs : (N, C) or (B, N, C)
+        log P, instead of ``pred_probs``. A probability of zero costs about 103 nats.
+    features : (N, D) or (B, N, D)
+        Embeddings for the coherence terms. Without them, and without an operator as
+        ``similarity``, there is no coherence.
+    labels : (N,) or (B, N)
+        Given, possibly wrong labels for Omega^L; -1 where none is given.
+    budget : float in (0, 1]
+        m, the share of samples to allocate.
+    class_prior : (C,), "uniform" or "labels"
+        Shares of the classes: uniform (the paper), given, or the frequencies of ``labels``.
+    row_weights : (N,)
+        Capacity of each row; scaled to sum to one. Uniform by default.
+    epsilon : float
+        Weight of the entropy; smaller is sharper. 0.1 in the paper; 1e-3 still works.
+    coherence : float or (prediction, label)
+        kappa, or one for each term.
+    coherence_on : "probs" or "log_probs"
+        What weighs Omega^P: P (the equations) or -log P (the published code).
+    similarity : "cosine", "knn", an (N, N) matrix or an operator
+        "cosine" never forms N x N; "knn" keeps the ``neighbours`` nearest. An operator is a
+        function from an (N, K) tensor X to S X; S should be symmetric with a zero diagonal.
+    method : "auto", "newton", "scaling" or "dykstra"
+        Inner method: semi-dual Newton, Algorithm 1, the vanilla matrix form, or by size.
+    max_outer, max_inner : int
+        Most outer steps, and most inner steps in each of them.
+    inner_iterations : int, optional
+        Exactly so many inner steps. With ``tolerance=0`` exactly ``max_outer`` outer steps too:
+        the paper's timing table is ``method="scaling", inner_iterations=100, tolerance=0``.
+    tolerance : float
+        Stop when the GCG gap is below ``tolerance`` times the objective.
+    start : Plan, optional
+        The plan of a similar problem, whose potentials are the start of the first inner problem.
+    group : torch.distributed process group, optional
+        The rows are sharded: every process passes its own rows and gets their part of the plan.
+
+    Returns
+    -------
+    Plan
+        Non-convergence is data (``plan.converged``) and one :class:`ConvergenceWarning`.
+
+    Examples
+    --------
+    >>> import numpy as np, csot
+    >>> probs = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+    >>> plan = csot.solve(probs, budget=0.5)
+    >>> plan.labels
+    array([0, 0, 0, 1])
+    >>> plan.selected
+    array([ True, False, False,  True])
+    """
+    reduce: Reduce = OneShard() if group is None else Shards(group)
+    door, log_p, probs = read_probabilities(pred_probs, log_probs)
+    batch, n_classes, n = log_p.shape
+    given = None if labels is None else read_labels(labels, door, (batch, n), n_classes)
+    share = checked_budget(budget)
+    capacities = row_capacities(door.tensor("row_weights", row_weights), log_p, reduce)
+    prior = read_prior(class_prior, given, capacities, n_classes, door, reduce)
+    problem = Problem(
+        log_probs=log_p,
+        marginals=Marginals(capacities, share * prior, balanced=share == 1),
+        coherence=read_coherence(
+            coherence,
+            read_similarity(similarity, features, neighbours, door, (batch, n), reduce),
+            weights=probs
+            if read_choice("coherence_on", coherence_on, WEIGHTS) == "probs"
+            else -log_p,
+            labels=given,
+        ),
+        epsilon=checked_positive("epsilon", epsilon),
+        reduce=reduce,
+    )
+    name = _inner_method(method)
+    outcome = minimise(
+        problem,
+        INNER_METHODS[name],
+        _stopping(log_p.dtype, max_inner, inner_iterations),
+        max_outer=_count("max_outer", max_outer),
+        tolerance=checked_positive("tolerance", tolerance, zero_allowed=True),
+        log_v=None if start is None else _potentials_of(start, problem.marginals.b, door),
+    )
+    if tolerance > 0 and not bool(outcome.converged.all()):
+        _warn(outcome)
+    return _as_plan(outcome, problem, prior, share, name, door)
+
+
+def _inner_method(method: str) -> str:
+    # Newton's cost per step falls back to that of scaling for many classes (see ``inner``), so
+    # it is the right choice at every size; the benchmark shows it.
+    name = read_choice("method", method, ("auto", *INNER_METHODS))
+    return "newton" if name == "auto" else name
+
+
+def _stopping(dtype: torch.dtype, limit: int, fixed: int | None) -> Stopping:
+    return Stopping(
+        tolerance=marginal_tolerance(dtype),
+        limit=_count("max_inner", limit),
+        fixed=None if fixed is None else _count("inner_iterations", fixed),
+    )
+
+
+def _count(name: str, value: int) -> int:
+    if int(value) != value or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def _potentials_of(start: Plan, b: Tensor, door: Door) -> Tensor:
+    log_v = door.batch_of("start", start.log_v, axes=1)
+    if log_v.shape != b.shape:
+        raise ValueError(
+            f"start has potentials of shape {tuple(log_v.shape)} but this problem needs "
+            f"{tuple(b.shape)}: a plan of the same classes and batch is needed"
+        )
+    return log_v.to(b.dtype)
+
+
+def _warn(outcome: Outcome) -> None:
+    open_ones = int((~outcome.converged).sum())
+    which = (
+        f"{open_ones} of {len(outcome.converged)} problems" if len(outcome.converged) > 1 else ""
+    )
+    warnings.warn(
+        f"csot.solve: {which + ' ' if which else ''}not converged after "
+        f"{outcome.outer_iterations} outer and {outcome.inner_iterations} inner iterations "
+        f"(gap {float(outcome.gap.max()):.2g}); the plan is feasible but may not be optimal. "
+        "Raise max_outer or max_inner, or epsilon",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def _as_plan(
+    outcome: Outcome, problem: Problem, prior: Tensor, budget: float, method: str, door: Door
+) -> Plan:
+    dtype = outcome.plan.dtype
+    trace = outcome.objectives if door.batched else outcome.objectives[:, 0]
+    return Plan(
+        coupling=door.out(outcome.plan.mT.contiguous()),
+        labels=door.out(outcome.labels),
+        row_weights=door.out(problem.marginals.a.to(dtype)),
+        class_prior=door.out(prior.to(dtype).contiguous()),
+        budget=budget,
+        log_u=door.out(outcome.state.log_u.to(dtype)),
+        log_v=door.out(outcome.state.log_v.to(dtype)),
+        objective_trace=trace.numpy() if door.numpy else trace,
+        gap=door.number(outcome.gap),
+        marginal_error=door.number(outcome.marginal_error),
+        converged=door.number(outcome.converged),
+        outer_iterations=outcome.outer_iterations,
+        inner_iterations=outcome.inner_iterations,
+        method=method,
+        reduce=problem.reduce,
+    )
