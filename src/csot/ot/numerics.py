@@ -17,7 +17,7 @@ class ConvergenceWarning(UserWarning):
 
 def marginal_tolerance(dtype: torch.dtype) -> float:
     """Relative error of a column sum at which an inner problem counts as solved."""
-    return 1e-10 if dtype == torch.float64 else 3e-6
+    return 1e-11 if dtype == torch.float64 else 3e-6
 
 
 def feasibility_tolerance(dtype: torch.dtype) -> float:
@@ -27,7 +27,7 @@ def feasibility_tolerance(dtype: torch.dtype) -> float:
 
 def plan_precision(tolerance: float, dtype: torch.dtype) -> float:
     """Movement of an entry, relative to its row's capacity, that no longer matters."""
-    return tolerance if dtype == torch.float64 else max(tolerance, 1e-4)
+    return max(tolerance, 1e-9 if dtype == torch.float64 else 1e-4)
 
 
 def negligible(dtype: torch.dtype) -> float:

@@ -74,7 +74,8 @@ class CosineSimilarity:
         smoothed = torch.empty_like(weight)
         for part in _parts(len(rows)):
             smoothed[part] = torch.linalg.vecdot(rows[part], centroids[group[part]])
-        return (smoothed.reshape(labels.shape) - x * self._diagonal) * given
+        within: Tensor = (smoothed.reshape(labels.shape) - x * self._diagonal) * given
+        return within
 
 
 class MatrixSimilarity(OneHotWithin):
