@@ -31,9 +31,11 @@ class Door:
         """The same, of ``axes`` axes behind a batch axis, added where the user has none."""
         tensor = as_tensor(name, value, self.device)
         if tensor.ndim != axes + self.batched:
+            needed = axes + self.batched
             raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}; {axes + self.batched} axes are needed "
-                f"beside {'a batch of problems' if self.batched else 'a single problem'}"
+                f"{name} has shape {tuple(tensor.shape)}; {needed} "
+                f"{'axis is' if needed == 1 else 'axes are'} needed beside "
+                f"{'a batch of problems' if self.batched else 'a single problem'}"
             )
         return tensor if self.batched else tensor[None]
 
@@ -50,6 +52,8 @@ class Door:
 def as_tensor(name: str, value: object, device: torch.device | None = None) -> Tensor:
     """A tensor that shares memory with ``value`` where it can; a clear error where it is none."""
     if isinstance(value, Tensor):
+        if value.is_complex():
+            raise ValueError(f"{name} must hold real numbers, got a tensor of {value.dtype}")
         tensor = value.detach()
         if device is not None and tensor.device != device:
             raise ValueError(

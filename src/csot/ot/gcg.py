@@ -28,7 +28,7 @@ from torch import Tensor
 from csot.ot.feasible import marginal_error, round_onto
 from csot.ot.inner import InnerSolution, Stopping
 from csot.ot.kernel import Kernel, ScalingState
-from csot.ot.numerics import dot, feasibility_tolerance, plan_precision
+from csot.ot.numerics import dot, plan_precision, rounding_threshold
 from csot.ot.problem import Problem
 
 NEARLY_FULL = 0.8
@@ -179,7 +179,7 @@ def _step_length(
 def _move(
     problem: Problem, here: _Point, there: _Point, step: Tensor
 ) -> tuple[_Point, Tensor, Tensor]:
-    """(1-t) Q + t Q~ for each problem's own t; max |Q~ - Q| / a; and a buffer that is free again."""
+    """(1-t) Q + t Q~ for each problem's own t; max |Q~ - Q| / a; a free buffer."""
     if bool((step == 1).all()):
         distance = here.plan.sub_(there.plan).abs_().amax(1)
         return there, (distance / problem.marginals.a).amax(-1), here.plan
@@ -198,8 +198,8 @@ def _move(
 def _make_feasible(problem: Problem, here: _Point) -> tuple[_Point, Tensor, Tensor]:
     """Round plans that break their marginals; say how far they are off, and which were sound."""
     error = marginal_error(here.plan, problem.marginals, problem.reduce)
-    sound = error <= feasibility_tolerance(here.plan.dtype)
-    if bool(sound.all()):
+    sound = error <= plan_precision(1e-6, here.plan.dtype)
+    if bool((error <= rounding_threshold(here.plan.dtype)).all()):
         return here, error, sound
     plan = round_onto(here.plan, problem.marginals, problem.reduce)
     error = marginal_error(plan, problem.marginals, problem.reduce)

@@ -14,7 +14,6 @@ whose gradient is b - Q'1 and whose Hessian is -(diag(Q'1) - sum over saturated 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -25,8 +24,10 @@ from csot.ot.kernel import Kernel, ScalingState
 CHOLESKY_CLASSES = 192
 """Up to this many classes the C x C Hessian is formed and factorised: N C^2 + C^3/3 a step."""
 
-CG_STEPS = 100
-"""Most steps of conjugate gradients for one Newton direction."""
+CG_STEPS = 60
+CHOLESKY_AT_MOST = 1500
+"""Most steps of conjugate gradients for one direction. Where they do not suffice the Hessian is
+nearly singular, and with at most so many classes it is factorised after all."""
 
 LONGEST_STEP = 5.0
 """No potential moves further in one Newton step: away from the optimum the model is poor."""
@@ -180,17 +181,16 @@ def _newton_direction(
     missing = (marginals.log_b - state.column_sums.log()).clamp_(-50.0, 50.0).nan_to_num_(0.0)
     residual = state.column_sums * missing
     if marginals.b.shape[-1] > CHOLESKY_CLASSES:
-        forcing = error.sqrt().clamp(1e-3, 0.1)
-        if marginals.balanced:
-            # Shifting every potential changes nothing: no residual may point that way.
-            share = state.column_sums / state.column_sums.sum(-1, keepdim=True)
-            residual = residual - residual.sum(-1, keepdim=True) * share
-        return _conjugate_gradients(
-            lambda x: kernel.curvature_times(state, saturation, x),
-            residual,
-            kernel.curvature_diagonal(state, saturation),
-            forcing,
-        )
+        step, solved = _by_conjugate_gradients(kernel, state, saturation, residual, error)
+        if solved or marginals.b.shape[-1] > CHOLESKY_AT_MOST:
+            return step
+    return _by_cholesky(kernel, state, saturation, residual)
+
+
+def _by_cholesky(
+    kernel: Kernel, state: ScalingState, saturation: Tensor, residual: Tensor
+) -> Tensor:
+    marginals = kernel.marginals
     curvature, sums = kernel.curvature(state, saturation), state.column_sums
     ridge = sums * 1e-13
     # Classes that take no part would leave a zero on the diagonal.
@@ -205,20 +205,25 @@ def _newton_direction(
     return torch.where(usable, step, 0.0)
 
 
-def _conjugate_gradients(
-    times: Callable[[Tensor], Tensor], residual: Tensor, diagonal: Tensor, forcing: Tensor
-) -> Tensor:
-    """Approximately solve (times) x = residual with Jacobi preconditioning, for each problem."""
+def _by_conjugate_gradients(
+    kernel: Kernel, state: ScalingState, saturation: Tensor, residual: Tensor, error: Tensor
+) -> tuple[Tensor, bool]:
+    """The direction as exactly as the distance from the solution deserves; whether it is that."""
+    if kernel.marginals.balanced:
+        # Shifting every potential changes nothing: no residual may point that way.
+        share = state.column_sums / state.column_sums.sum(-1, keepdim=True)
+        residual = residual - residual.sum(-1, keepdim=True) * share
+    diagonal = kernel.curvature_diagonal(state, saturation)
     inverse = torch.where(diagonal > 0, 1 / diagonal, 0.0)
     x = torch.zeros_like(residual)
     preconditioned = inverse * residual
     direction = preconditioned
     energy = torch.linalg.vecdot(residual, preconditioned)
-    target = forcing**2 * energy
+    target = error.clamp(1e-6, 1e-2) * energy
     for _ in range(CG_STEPS):
         if bool((energy <= target).all()):
-            break
-        image = times(direction)
+            return x, True
+        image = kernel.curvature_times(state, saturation, direction)
         curvature = torch.linalg.vecdot(direction, image)
         ahead = (energy > target) & (curvature > 0)
         step = torch.where(ahead, energy / curvature, 0.0)[:, None]
@@ -229,4 +234,4 @@ def _conjugate_gradients(
         momentum = torch.where(ahead, fresh / energy, 0.0)[:, None]
         direction = preconditioned + momentum * direction
         energy = torch.where(ahead, fresh, 0.0)
-    return x
+    return x, False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -52,25 +53,30 @@ def _class_major_probs(pred_probs: Tensor, slack: float) -> Tensor:
     """Checked P as a new (B, C, N) tensor, from (B, N, C)."""
     low, sums = float(pred_probs.amin()), pred_probs.sum(-1)
     if not bool(sums.isfinite().all()):
-        at = (~pred_probs.isfinite()).nonzero()[0].tolist()
         raise ValueError(
-            f"pred_probs has NaN or infinite entries (first at {tuple(at)}); check the model's "
-            "output, or drop those rows"
+            f"pred_probs has NaN or infinite entries (first in {_where(~pred_probs.isfinite())}); "
+            "check the model's output, or drop those rows"
         )
     if low < 0:
         raise ValueError(
             f"pred_probs has a negative entry ({low:.4g}); probabilities are needed: apply softmax "
             "to logits, or pass log_probs="
         )
-    _require_sums("pred_probs", "sums to", sums, slack)
+    _require_sums("pred_probs", "sums to", sums, slack, "apply softmax to logits")
     return pred_probs.mT.clone(memory_format=torch.contiguous_format)
 
 
 def _class_major_log_probs(log_probs: Tensor, slack: float) -> Tensor:
     """Checked log P as a new (B, C, N) tensor, from (B, N, C)."""
-    if bool(log_probs.isnan().any()) or bool((log_probs == torch.inf).any()):
-        raise ValueError("log_probs has NaN or +inf entries; pass torch.log_softmax(logits, -1)")
-    _require_sums("log_probs", "has exponentials that sum to", log_probs.exp().sum(-1), slack)
+    bad = log_probs.isnan() | (log_probs == torch.inf)
+    if bool(bad.any()):
+        raise ValueError(
+            f"log_probs has NaN or +inf entries (first in {_where(bad)}); pass "
+            "torch.log_softmax(logits, -1)"
+        )
+    sums = log_probs.exp().sum(-1)
+    remedy = "apply log_softmax to logits"
+    _require_sums("log_probs", "has exponentials that sum to", sums, slack, remedy)
     return log_probs.mT.clone(memory_format=torch.contiguous_format).clamp_(min=LOG_ZERO)
 
 
@@ -82,13 +88,22 @@ def read_labels(labels: object, door: Door, shape: tuple[int, int], n_classes: i
             f"labels has shape {tuple(given.shape[1 - door.batched :])} but pred_probs has "
             f"{shape[1]} rows: one label a row is needed, -1 where none is given"
         )
+    return checked_labels(given, n_classes)
+
+
+def checked_labels(given: Tensor, n_classes: int) -> Tensor:
+    """Labels as int64, each a class or -1."""
     whole = given.to(torch.int64)
-    if given.dtype.is_floating_point and not bool((whole == given).all()):
-        raise ValueError("labels must be whole numbers (class indices), with -1 for 'none given'")
+    uneven = whole != given
+    if bool(uneven.any()):
+        raise ValueError(
+            f"labels contains {float(given[uneven][0]):g}, which is no class index: labels must be "
+            "whole numbers, with -1 for 'none given'"
+        )
     low, high = int(whole.min()), int(whole.max())
     if low < -1 or high >= n_classes:
         raise ValueError(
-            f"labels contains {low if low < -1 else high}, but pred_probs has {n_classes} columns: "
+            f"labels contains {low if low < -1 else high}, but there are {n_classes} classes: "
             f"labels must lie in 0..{n_classes - 1}, or be -1 for 'none given'"
         )
     return whole
@@ -100,16 +115,17 @@ def row_capacities(row_weights: Tensor | None, like: Tensor, reduce: Reduce) -> 
     if row_weights is None:
         total = reduce.sum(like.new_full((1,), float(n), dtype=torch.float64))
         return like.new_full((batch, n), 1.0 / float(total), dtype=widest_float(like.device))
-    if row_weights.shape[-1] != n or row_weights.ndim > 2:
+    if tuple(row_weights.shape) not in ((n,), (batch, n)):
         raise ValueError(
             f"row_weights has shape {tuple(row_weights.shape)} but there are {n} rows: one weight "
             "a row"
         )
     weights = row_weights.double()
-    if not bool((weights > 0).all()) or not bool(weights.isfinite().all()):
+    bad = ~((weights > 0) & weights.isfinite())
+    if bool(bad.any()):
         raise ValueError(
-            f"row_weights must be positive and finite, got a minimum of {float(weights.min()):.4g};"
-            " leave out the rows that should not count"
+            f"row_weights must be positive and finite, got {float(weights[bad][0]):.4g} in "
+            f"{_where(bad.expand(batch, n)[..., None])}; leave out the rows that should not count"
         )
     weights = weights.expand(batch, n)
     return weights / reduce.sum(weights.sum(-1, keepdim=True))
@@ -174,7 +190,7 @@ def read_similarity(
 ) -> Similarity | None:
     """The operator S, or None where there is nothing to compare samples by."""
     if not isinstance(similarity, str):
-        return _given_similarity(similarity, door, shape)
+        return _given_similarity(similarity, door, shape, reduce)
     read_choice("similarity", similarity, ("cosine", "knn"))
     if features is None:
         return None
@@ -216,7 +232,7 @@ def read_choice(name: str, value: str, choices: Sequence[str]) -> str:
 
 
 def checked_budget(budget: float) -> float:
-    if not (isinstance(budget, (int, float)) and 0 < budget <= 1):
+    if not (isinstance(budget, Real) and 0 < budget <= 1):
         raise ValueError(
             f"budget must be a number in (0, 1], the share of samples to allocate, got {budget!r}"
         )
@@ -224,27 +240,40 @@ def checked_budget(budget: float) -> float:
 
 
 def checked_positive(name: str, value: float, *, zero_allowed: bool = False) -> float:
-    number = float(value)
-    if not math.isfinite(number) or number < 0 or (number == 0 and not zero_allowed):
+    if not (
+        isinstance(value, Real)
+        and math.isfinite(value)
+        and (value > 0 or (value == 0 and zero_allowed))
+    ):
         wanted = "zero or a positive number" if zero_allowed else "a positive number"
         raise ValueError(f"{name} must be {wanted}, got {value!r}")
-    return number
+    return float(value)
 
 
-def _given_similarity(similarity: object, door: Door, shape: tuple[int, int]) -> Similarity:
+def _given_similarity(
+    similarity: object, door: Door, shape: tuple[int, int], reduce: Reduce
+) -> Similarity:
     """The user's own S: an operator, a function, or a matrix."""
     if hasattr(similarity, "apply") and hasattr(similarity, "apply_within"):
         return similarity
     if callable(similarity):
         return FunctionSimilarity(similarity, batched=door.batched)
+    if not isinstance(reduce, OneShard):
+        raise ValueError(
+            'similarity: a matrix needs all rows in one process; with group= use "cosine", or a '
+            "function that exchanges what it needs"
+        )
     matrix = as_tensor("similarity", similarity, door.device).to(door.dtype)
     dense = matrix.layout == torch.strided
-    wanted = (shape[1], shape[1])
-    if tuple(matrix.shape[-2:]) != wanted or (not dense and matrix.ndim != 2):
+    batch, wanted = shape[0], (shape[1], shape[1])
+    if tuple(matrix.shape) not in ((wanted, (batch, *wanted)) if dense else (wanted,)):
         raise ValueError(
             f"similarity has shape {tuple(matrix.shape)} but pred_probs has {shape[1]} rows: a "
             f"matrix of shape {wanted} is needed"
         )
+    # Their sum, and not every entry: sparse layouts have no ``isfinite``.
+    if not math.isfinite(float(matrix.sum())):
+        raise ValueError("similarity has NaN or infinite entries; set those of no meaning to zero")
     return MatrixSimilarity(matrix if not dense or matrix.ndim == 3 else matrix[None])
 
 
@@ -252,24 +281,30 @@ def _finite_features(vectors: Tensor) -> Tensor:
     """Features whose squares can be summed; NaN and infinite ones are refused."""
     if bool(torch.linalg.vector_norm(vectors, dim=-1).isfinite().all()):
         return vectors
-    bad = (~vectors.isfinite()).nonzero()
-    if len(bad):
+    bad = ~vectors.isfinite()
+    if bool(bad.any()):
         raise ValueError(
-            f"features has NaN or infinite entries (first in row {int(bad[0, 1])}); impute or drop "
-            "them"
+            f"features has NaN or infinite entries (first in {_where(bad)}); impute or drop them"
         )
     # Finite, but so large that their norm overflows. Cosines do not depend on the scale.
     return vectors / vectors.abs().amax(-1, keepdim=True)
 
 
-def _require_sums(name: str, verb: str, sums: Tensor, slack: float) -> None:
+def _require_sums(name: str, verb: str, sums: Tensor, slack: float, remedy: str) -> None:
     off = (sums - 1).abs()
-    if float(off.max()) > slack:
-        row = int(off.flatten().argmax())
+    worst = off.max()
+    if float(worst) > slack:
+        at = off == worst
         raise ValueError(
-            f"{name}: row {row} {verb} {float(sums.flatten()[row]):.6g} instead of 1; apply "
-            "softmax to logits, or normalise the rows"
+            f"{name}: {_where(at[..., None])} {verb} {float(sums[at][0]):.6g} instead of 1; "
+            f"{remedy}, or normalise the rows"
         )
+
+
+def _where(bad: Tensor) -> str:
+    """The first row of a (B, N, ...) mask that has a mark, in words."""
+    problem, row = bad.nonzero()[0, :2].tolist()
+    return f"row {row}" if len(bad) == 1 else f"row {row} of problem {problem}"
 
 
 def _short(values: Tensor) -> str:

@@ -17,12 +17,12 @@ class ConvergenceWarning(UserWarning):
 
 def marginal_tolerance(dtype: torch.dtype) -> float:
     """Relative error of a column sum at which an inner problem counts as solved."""
-    return 1e-11 if dtype == torch.float64 else 3e-6
+    return 1e-11 if dtype == torch.float64 else 1e-5
 
 
-def feasibility_tolerance(dtype: torch.dtype) -> float:
+def rounding_threshold(dtype: torch.dtype) -> float:
     """Relative violation of a marginal above which a plan is rounded onto its polytope."""
-    return 1e-8 if dtype == torch.float64 else 1e-5
+    return 1e-9 if dtype == torch.float64 else 1e-6
 
 
 def plan_precision(tolerance: float, dtype: torch.dtype) -> float:

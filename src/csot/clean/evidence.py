@@ -1,0 +1,65 @@
+"""What the given labels say about the truth: the likelihood p(y_i | true class k) of each row.
+
+    regular row     T[k, y_i], T the noise matrix (rows true, columns given)
+    no label        1 for every k: it says nothing, and every loss and gradient below vanishes
+    verified row    [k = v_i]: somebody has looked
+
+The model of the whole package ``clean`` is  p(y | x) = sum_k p_k(x) p(y | k).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Given labels (N,) and verified ones (N,), both -1 where there is none."""
+
+    given: Tensor
+    verified: Tensor
+    n_classes: int
+
+    @staticmethod
+    def of_labels(labels: Tensor, n_classes: int) -> Evidence:
+        """Labels that nobody has verified."""
+        return Evidence(labels, torch.full_like(labels, -1), n_classes)
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    def take(self, rows: Tensor | slice) -> Evidence:
+        """The evidence of some of the rows."""
+        return Evidence(self.given[rows], self.verified[rows], self.n_classes)
+
+    def likelihood(self, noise: Tensor) -> Tensor:
+        """p(y_i | k) as a new (N, C) tensor, for a noise matrix (C, C)."""
+        values = noise.T[self.given.clamp(min=0)]
+        values[self.given < 0] = 1.0
+        locked = self.verified >= 0
+        if bool(locked.any()):
+            values[locked] = torch.nn.functional.one_hot(self.verified[locked], self.n_classes).to(
+                values.dtype
+            )
+        return values
+
+    def labels_to_learn(self) -> Tensor:
+        """The verified label where there is one, else the given one: for stratifying."""
+        return torch.where(self.verified >= 0, self.verified, self.given)
+
+    def counts(self, posterior: Tensor) -> Tensor:
+        """Expected number of rows of true class k that were given label j: (C, C)."""
+        labelled = self.given >= 0
+        counts = posterior.new_zeros(self.n_classes, self.n_classes)
+        counts.index_add_(0, self.given[labelled], posterior[labelled])
+        return counts.T
+
+
+def posterior(probs: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor]:
+    """q_ik = p_k(x_i) p(y_i|k) / m_i and the marginal likelihood m_i itself, (N, C) and (N,)."""
+    joint = probs * likelihood
+    marginal = joint.sum(-1).clamp_min(torch.finfo(probs.dtype).tiny)
+    return joint / marginal[..., None], marginal

@@ -1,0 +1,82 @@
+"""From the posterior of the truth to one verdict a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from csot.clean.labels import EncodedLabels
+
+CONFIDENT = 0.8
+"""Below this posterior of the best class the evidence does not carry a verdict."""
+
+MISFIT = 6.0
+"""Robust deviations of the log distance to the nearest class beyond which no class fits."""
+
+
+def make_findings(
+    posterior: npt.NDArray[np.float64],
+    probs: npt.NDArray[np.floating[Any]],
+    labels: EncodedLabels,
+    verified: npt.NDArray[np.int64],
+    misfit: npt.NDArray[np.bool_],
+    index: pd.Index[Any],
+) -> pd.DataFrame:
+    """The findings table: posterior (N, C), model probabilities (N, C), labels, locks."""
+    given = labels.index
+    rows = np.arange(len(given))
+    best = posterior.argmax(1)
+    # A tie is no reason to change a label.
+    own = posterior[rows, np.maximum(given, 0)]
+    best = np.where((given >= 0) & (own >= posterior[rows, best]), given, best)
+    locked = verified >= 0
+    corrected = np.where(locked, verified, best)
+    confidence = np.where(locked, 1.0, posterior[rows, corrected])
+    # An unlabelled row has no label that could be wrong; its score is how sure the suggestion is.
+    score = np.where(given >= 0, own, confidence)
+    score = np.where(locked, (corrected == given) | (given < 0), score)
+    status = np.where(corrected == given, "clean", "corrected").astype(object)
+    status[(confidence < CONFIDENT) | (misfit & ~locked)] = "uncertain"
+    note = np.full(len(given), "", dtype=object)
+    note[given < 0] = "no label given"
+    note[misfit] = "no class fits"
+    note[locked] = "verified"
+    return pd.DataFrame(
+        {
+            "given_label": labels.decode(given),
+            "predicted_label": labels.classes[probs.argmax(1)],
+            "corrected_label": labels.classes[corrected],
+            "is_label_issue": (corrected != given) & (given >= 0) & ~locked,
+            "label_score": np.clip(score.astype(np.float64), 0.0, 1.0),
+            "confidence": np.clip(confidence, 0.0, 1.0),
+            "status": status,
+            "note": note,
+        },
+        index=index,
+    )
+
+
+def misfits(
+    rows: npt.NDArray[np.floating[Any]], posterior: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
+    """Rows far from every class: their distance to the nearest class mean is out of all proportion.
+
+    Coordinates on principal axes, divided by their spread within classes; log distances compared
+    with their median by the median absolute deviation, so that a few misfits cannot hide.
+    """
+    shares = posterior.sum(0)
+    used = shares > 1.0
+    if len(rows) < 20 or not used.any():
+        return np.zeros(len(rows), dtype=np.bool_)
+    means = (posterior.T @ rows)[used] / shares[used, None]
+    within = (rows**2).mean(0) - (shares[used, None] * means**2).sum(0) / shares[used].sum()
+    spread = np.sqrt(np.maximum(within, 1e-12 * max(float(within.max()), 1e-30)))
+    scaled, centres = rows / spread, means / spread
+    squared = (scaled**2).sum(1)[:, None] - 2 * scaled @ centres.T + (centres**2).sum(1)
+    distance = np.log(np.maximum(squared.min(1), 1e-12))
+    middle = np.median(distance)
+    deviation = 1.4826 * np.median(np.abs(distance - middle))
+    return np.asarray(distance > middle + MISFIT * max(float(deviation), 0.05))

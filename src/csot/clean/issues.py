@@ -1,0 +1,133 @@
+"""``find_label_issues``: for those who bring held-out probabilities of a model of their own."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from scipy.optimize import linear_sum_assignment
+
+from csot.clean.cleaner import LabelCleaner
+from csot.clean.evidence import Evidence
+from csot.clean.findings import make_findings
+from csot.clean.labels import encode_labels
+from csot.clean.model import posterior_with_prior
+from csot.clean.noise_matrix import first_guess
+from csot.clean.stacking import stack
+
+IN_SAMPLE_AGREEMENT = 0.995
+
+
+def find_label_issues(
+    labels: Any,
+    pred_probs: Any,
+    features: Any = None,
+    *,
+    class_names: Any = None,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """Judge labels by given probabilities; the columns of cleanlab's table, and ours.
+
+    ``labels`` (N,): class indices 0..C-1, or names; ``pred_probs`` (N, C) of models that have not
+    seen the row's label (cross-validation), columns in the order of ``class_names``, else of the
+    sorted names. With ``features`` (N, D) the cleaner's own models judge too, and given
+    probabilities count as far as they predict held-out labels.
+
+    Returns a DataFrame with ``is_label_issue``, ``label_score`` (also as ``label_quality``),
+    ``given_label``, ``predicted_label``, ``corrected_label``, ``confidence``, ``status``, ``note``.
+    """
+    probs = np.asarray(pred_probs, dtype=np.float32)
+    if probs.ndim != 2 or probs.shape[1] < 2:
+        raise ValueError(f"pred_probs has shape {probs.shape}; (N, C) with C >= 2 is needed")
+    classes = _classes(labels, probs.shape[1], class_names)
+    order = np.argsort(classes)
+    encoded = encode_labels("labels", labels, classes[order])
+    if len(encoded.index) != len(probs):
+        raise ValueError(
+            f"labels has {len(encoded.index)} entries but pred_probs has {len(probs)} rows"
+        )
+    sums = probs.sum(1)
+    if not np.isfinite(sums).all() or (probs < 0).any() or np.abs(sums - 1).max() > 1e-2:
+        raise ValueError("pred_probs must be finite probabilities whose rows sum to 1")
+    probs = probs[:, order]
+    _warn_of_permuted_columns(probs, encoded.index, encoded.classes)
+    _warn_of_in_sample(probs, encoded.index)
+    if features is not None:
+        cleaner = LabelCleaner(random_state=random_state, progress=False)
+        present = np.unique(encoded.index[encoded.index >= 0])
+        if len(present) == len(classes):
+            cleaner.fit(features, labels, pred_probs=probs)
+            return _with_quality(cleaner.findings_)
+    index = labels.index if isinstance(labels, pd.Series) else pd.RangeIndex(len(probs))
+    evidence = Evidence.of_labels(torch.from_numpy(encoded.index), probs.shape[1])
+    member = torch.from_numpy(probs).clamp_min(1e-12).log()
+    with torch.no_grad():
+        judged = stack([member], evidence, first_guess(probs.shape[1]), torch.ones(1))
+        truth, _ = posterior_with_prior(judged.probs, evidence, judged.noise, None)
+    nobody = np.full(len(probs), -1, dtype=np.int64)
+    none = np.zeros(len(probs), dtype=np.bool_)
+    return _with_quality(
+        make_findings(truth.numpy(), judged.probs.numpy(), encoded, nobody, none, index)
+    )
+
+
+def _with_quality(findings: pd.DataFrame) -> pd.DataFrame:
+    return findings.assign(label_quality=findings["label_score"])
+
+
+def _classes(labels: Any, n_classes: int, class_names: Any) -> npt.NDArray[Any]:
+    """The class of each column of pred_probs."""
+    if class_names is not None:
+        names = np.asarray(class_names)
+        if len(names) != n_classes or len(np.unique(names)) != n_classes:
+            raise ValueError(
+                f"class_names must hold {n_classes} different names, one a column of pred_probs, "
+                f"got {len(names)}"
+            )
+        return names
+    found = encode_labels("labels", labels).classes
+    if found.dtype.kind in "iuf" and found.min(initial=0) >= 0 and found.max(initial=0) < n_classes:
+        return np.arange(n_classes)
+    if len(found) != n_classes:
+        raise ValueError(
+            f"pred_probs has {n_classes} columns but labels has {len(found)} classes "
+            f"{found[:10].tolist()}; pass class_names= in the order of the columns"
+        )
+    return found
+
+
+def _warn_of_permuted_columns(
+    probs: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], classes: npt.NDArray[Any]
+) -> None:
+    given = labels >= 0
+    confusion = np.zeros((probs.shape[1], probs.shape[1]))
+    np.add.at(confusion, (labels[given], probs[given].argmax(1)), 1)
+    rows, columns = linear_sum_assignment(-confusion)
+    possible, actual = confusion[rows, columns].sum(), np.trace(confusion)
+    if actual < 0.5 * possible and possible > 0.3 * given.sum():
+        first = int(np.flatnonzero(rows != columns)[0])
+        warnings.warn(
+            f"pred_probs agree with {actual / given.sum():.1%} of the labels, but with "
+            f"{possible / given.sum():.1%} if their columns are permuted (e.g. column "
+            f"{columns[first]} looks like class {classes[first]!r}); pass class_names= in the "
+            "order of the columns",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_in_sample(probs: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> None:
+    given = labels >= 0
+    agreement = float((probs[given].argmax(1) == labels[given]).mean())
+    if given.sum() >= 100 and agreement >= IN_SAMPLE_AGREEMENT:
+        warnings.warn(
+            f"pred_probs agree with {agreement:.2%} of the labels: they look in-sample. Use "
+            "probabilities of models that did not train on the row (cross-validation); in-sample "
+            "ones hide the wrong labels",
+            UserWarning,
+            stacklevel=3,
+        )

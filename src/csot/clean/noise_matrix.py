@@ -1,0 +1,78 @@
+"""The noise matrix T[k, j] = p(given j | true k), by MAP expectation-maximisation.
+
+E: posterior of the truth from out-of-fold probabilities. M: T from the expected counts, shrunk
+towards "the same rate for every class, spread evenly over the others" by as much as the evidence
+of the counts themselves asks for. The right label stays the likeliest of each row of T: without
+that, classes could swap names.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from csot.clean.evidence import Evidence, posterior
+
+STRENGTHS = 10.0 ** torch.arange(0, 6.5, 0.5, dtype=torch.float64)
+"""Shrinkage, in rows per class, among which the evidence chooses."""
+
+
+def first_guess(n_classes: int) -> Tensor:
+    """Half of the labels are right by design, the rest are anything."""
+    return torch.eye(n_classes) * 0.5 + 0.5 / n_classes
+
+
+def estimate(
+    probs: Tensor,
+    evidence: Evidence,
+    noise: Tensor,
+    *,
+    rounds: int,
+    strength: float | None = None,
+    tolerance: float = 1e-4,
+) -> Tensor:
+    """EM from ``noise``, for out-of-fold probabilities (N, C)."""
+    for _ in range(rounds):
+        truth, _ = posterior(probs, evidence.likelihood(noise))
+        updated = from_counts(evidence.counts(truth), strength)
+        moved = float((updated - noise).abs().max())
+        noise = updated
+        if moved < tolerance:
+            break
+    return noise
+
+
+def from_counts(counts: Tensor, strength: float | None = None) -> Tensor:
+    """The M-step: T from expected counts (C, C) of (true, given)."""
+    n_classes = len(counts)
+    n = counts.double()
+    rows = n.sum(1, keepdim=True)
+    # Laplace's rule of succession: a rate is never exactly zero.
+    rate = float((n.sum() - n.diag().sum() + 1) / (n.sum() + 2))
+    prior = torch.full_like(n, rate / (n_classes - 1)).fill_diagonal_(1 - rate)
+    kappa = _strength_by_evidence(n, prior) if strength is None else strength
+    return keep_diagonal_largest((n + kappa * prior) / (rows + kappa)).float()
+
+
+def keep_diagonal_largest(noise: Tensor) -> Tensor:
+    """Where another entry of a row exceeds the diagonal, pool them: the order-restricted MLE."""
+    noise = noise.clone()
+    others = noise.clone().fill_diagonal_(-1.0)
+    for k in (others.amax(1) > noise.diag()).nonzero()[:, 0].tolist():
+        values, columns = others[k].sort(descending=True)
+        total, pooled = float(noise[k, k]), 1
+        while pooled < len(noise) and float(values[pooled - 1]) > total / pooled:
+            total += float(values[pooled - 1])
+            pooled += 1
+        noise[k, columns[: pooled - 1]] = total / pooled
+        noise[k, k] = total / pooled
+    return noise
+
+
+def _strength_by_evidence(counts: Tensor, prior: Tensor) -> float:
+    """The shrinkage that maximises the Dirichlet-multinomial evidence of the counts."""
+    rows = counts.sum(1)
+    concentration = STRENGTHS[:, None, None] * prior
+    of_rows = torch.lgamma(STRENGTHS)[:, None] - torch.lgamma(STRENGTHS[:, None] + rows)
+    of_cells = torch.lgamma(concentration + counts) - torch.lgamma(concentration)
+    return float(STRENGTHS[(of_rows.sum(1) + of_cells.sum((1, 2))).argmax()])

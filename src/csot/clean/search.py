@@ -1,0 +1,107 @@
+"""Finding a first noise matrix, and probes of several ridges around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from csot.clean.basis import Basis
+from csot.clean.evidence import Evidence
+from csot.clean.folds import Folds
+from csot.clean.noise_matrix import estimate, first_guess
+from csot.clean.probe import fit_probes, held_out_logits, no_weights
+from csot.clean.stacking import stack
+
+FIRST_RIDGE = 3e-3
+RIDGE_STEP = 4.0
+FURTHEST = 4
+"""Most steps from the first ridge in either direction."""
+
+
+@dataclass(frozen=True)
+class ProbeMember:
+    """Probes of one ridge: what they say of held-out rows, and how likely that makes the labels."""
+
+    ridge: float
+    weights: Tensor
+    logits: Tensor
+    noise: Tensor
+    loss: float
+
+
+def settle(
+    basis: Basis,
+    folds: Folds,
+    evidence: Evidence,
+    noise: Tensor,
+    *,
+    rounds: int,
+    strength: float | None = None,
+    tolerance: float = 3e-3,
+) -> tuple[Tensor, Tensor]:
+    """Alternate probes given T and T given held-out probabilities, until T stands still.
+
+    The temperature is not free here: freed before T has settled, it merges confusable classes.
+    """
+    weights = no_weights(basis, folds, evidence.n_classes)
+    for _ in range(rounds):
+        likelihood = evidence.likelihood(noise)
+        weights = fit_probes(basis, folds, likelihood, FIRST_RIDGE, weights, steps=8)
+        probs = held_out_logits(basis, folds, weights).softmax(1)
+        updated = estimate(probs, evidence, noise, rounds=10, strength=strength)
+        moved = float((updated - noise).abs().max())
+        noise = updated
+        if moved < tolerance:
+            break
+    return weights, noise
+
+
+def first_noise(basis: Basis, folds: Folds, evidence: Evidence) -> Tensor:
+    """T from nothing: with the evidence's shrinkage and with almost none, the likelier.
+
+    A lone noisy cell may be shrunk away before it has been seen; without shrinkage, small data
+    would be overfitted.
+    """
+    guess = first_guess(evidence.n_classes)
+    found = []
+    for strength in (None, 1.0):
+        weights, noise = settle(basis, folds, evidence, guess, rounds=20, strength=strength)
+        logits = held_out_logits(basis, folds, weights)
+        found.append(stack([logits], evidence, noise, torch.ones(1), rounds=10))
+    return min(found, key=lambda result: result.loss).noise
+
+
+def probe_path(
+    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, weights: Tensor | None = None
+) -> list[ProbeMember]:
+    """Probes at the first ridge and on either side of it while that helps; the likeliest first."""
+    if weights is None:
+        blank = no_weights(basis, folds, evidence.n_classes)
+        likelihood = evidence.likelihood(noise)
+        weights = fit_probes(basis, folds, likelihood, FIRST_RIDGE, blank, steps=25)
+    first = _member(basis, folds, evidence, noise, FIRST_RIDGE, weights)
+    members = [first]
+    likelihood = evidence.likelihood(first.noise)
+    for factor in (RIDGE_STEP, 1 / RIDGE_STEP):
+        best = first
+        for _ in range(FURTHEST):
+            ridge = members[-1].ridge * factor if best is not first else FIRST_RIDGE * factor
+            weights = fit_probes(basis, folds, likelihood, ridge, best.weights, steps=12)
+            member = _member(basis, folds, evidence, first.noise, ridge, weights)
+            members.append(member)
+            if member.loss > best.loss:
+                break
+            best = member
+        if best is not first:
+            break
+    return sorted(members, key=lambda member: member.loss)
+
+
+def _member(
+    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, ridge: float, weights: Tensor
+) -> ProbeMember:
+    logits = held_out_logits(basis, folds, weights)
+    judged = stack([logits], evidence, noise, torch.ones(1), rounds=10)
+    return ProbeMember(ridge, weights, logits, judged.noise, judged.loss)

@@ -1,0 +1,98 @@
+"""The judge: members are weighed, and the noise matrix fitted, by one held-out likelihood.
+
+    max over a >= 0, T of  sum_i log sum_k softmax(sum_m a_m Z_m(x_i))_k p(y_i | k)
+
+with Z_m held-out logits. No clean label is needed. The weights also set the temperature, without
+which a ridge's caution would pass for label noise. a: projected Newton steps; T: EM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from csot.clean.evidence import Evidence, posterior
+from csot.clean.noise_matrix import estimate
+
+CAUTION = 0.1
+"""Weight, in rows, of a Gaussian prior on a: separable data would send it to infinity."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Weights (M,), noise matrix (C, C), held-out probabilities (N, C), -log likelihood a row."""
+
+    weights: Tensor
+    noise: Tensor
+    probs: Tensor
+    loss: float
+
+
+def stack(
+    members: list[Tensor],
+    evidence: Evidence,
+    noise: Tensor,
+    start: Tensor | None = None,
+    *,
+    rounds: int = 40,
+    tolerance: float = 1e-3,
+) -> Stack:
+    """Weigh held-out logits of several members (N, C) each."""
+    logits = torch.stack(members)
+    weights = torch.full((len(members),), 1.0 / len(members)) if start is None else start
+    for _ in range(rounds):
+        before = weights
+        likelihood = evidence.likelihood(noise)
+        for _ in range(2):
+            weights = _newton_step(logits, likelihood, weights)
+        updated = estimate(_probs(logits, weights), evidence, noise, rounds=5)
+        moved = float((updated - noise).abs().max())
+        noise = updated
+        if moved < tolerance and bool(
+            (weights - before).abs().max() < tolerance * weights.sum().clamp_min(1e-6)
+        ):
+            break
+    probs = _probs(logits, weights)
+    return Stack(weights, noise, probs, held_out_loss(probs, evidence, noise))
+
+
+def held_out_loss(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
+    """Mean of -log p(y_i | x_i) over the rows that have a label."""
+    labelled = (evidence.given >= 0) | (evidence.verified >= 0)
+    _, marginal = posterior(probs[labelled], evidence.take(labelled).likelihood(noise))
+    return float(-marginal.log().mean())
+
+
+def _probs(logits: Tensor, weights: Tensor) -> Tensor:
+    combined: Tensor = torch.tensordot(weights, logits, 1)
+    return combined.softmax(1)
+
+
+def _newton_step(logits: Tensor, likelihood: Tensor, weights: Tensor) -> Tensor:
+    """One step on the weights, never uphill, projected onto a >= 0."""
+    n = logits.shape[1]
+    prior = CAUTION / n
+
+    def loss(a: Tensor) -> float:
+        _, marginal = posterior(_probs(logits, a), likelihood)
+        return float(-marginal.log().mean() + prior / 2 * a @ a)
+
+    probs = _probs(logits, weights)
+    truth, _ = posterior(probs, likelihood)
+    slope = ((probs - truth) * logits).sum((1, 2)) / n + prior * weights
+    centred = logits - (probs * logits).sum(2, keepdim=True)
+    # The curvature of the EM bound: never below that of the likelihood itself.
+    curvature = torch.stack([(probs * z * centred).sum((1, 2)) for z in centred]) / n
+    ridge = 1e-4 * curvature.diag().mean() + prior
+    curvature += ridge * torch.eye(len(weights))
+    free = ((weights > 0) | (slope < 0)).nonzero()[:, 0]
+    direction = torch.zeros_like(weights)
+    direction[free] = torch.linalg.solve(curvature[free][:, free], slope[free])
+    here = loss(weights)
+    for share in (1.0, 0.5, 0.25, 0.1, 0.01):
+        trial = (weights - share * direction).clamp_min(0)
+        if loss(trial) <= here + 1e-7:
+            return trial
+    return weights

@@ -1,0 +1,39 @@
+"""The findings in a few lines, for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+
+def describe(
+    findings: pd.DataFrame, noise_rate: float, noise_matrix: pd.DataFrame, classes: npt.NDArray[Any]
+) -> str:
+    """Headline, verdicts, and the commonest confusions."""
+    n = len(findings)
+    issues = findings[findings["is_label_issue"]]
+    counts = findings["status"].value_counts()
+    lines = [
+        f"{len(issues):,} of {n:,} labels look wrong; estimated noise rate {noise_rate:.1%}",
+        "  "
+        + ", ".join(
+            f"{int(counts.get(status, 0)):,} {status}"
+            for status in ("clean", "corrected", "uncertain")
+        ),
+    ]
+    if len(issues):
+        pairs = Counter(zip(issues["given_label"], issues["corrected_label"], strict=True))
+        lines.append("commonest corrections (given -> corrected):")
+        lines += [
+            f"  {given} -> {corrected}: {count:,}"
+            for (given, corrected), count in pairs.most_common(5)
+        ]
+    kept = pd.Series(np.diag(noise_matrix.to_numpy()), index=classes)
+    worst = kept.sort_values().head(3)
+    lines.append("labels of these true classes are right least often:")
+    lines += [f"  {name}: {share:.1%}" for name, share in worst.items()]
+    return "\n".join(lines)
