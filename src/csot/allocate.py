@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from csot.ot.arrays import Array, as_tensor
+from csot.ot.inputs import checked_labels
 from csot.ot.plan import Plan
 
 Variant = Literal["paper", "published"]
@@ -59,6 +60,7 @@ def allocate(plan: Plan, labels: Array, *, variant: Variant = "paper") -> Alloca
             f"labels has shape {tuple(given.shape)} but the plan allocates {tuple(pseudo.shape)}: "
             "pass the labels of the same rows"
         )
+    given = checked_labels(given, plan.class_prior.shape[-1])
     selected = as_tensor("plan.selected", plan.selected)
     agrees = pseudo == given
     clean = selected & agrees

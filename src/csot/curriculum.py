@@ -6,6 +6,7 @@ A schedule is any function from the epoch, counted from 1, to a budget in (0, 1]
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import TypeAlias
 
 Schedule: TypeAlias = Callable[[int], float]
@@ -27,7 +28,7 @@ def linear(*, epochs: int, start: float = 0.3) -> Schedule:
 
 
 def linear_published(*, epochs: int, warmup: int, start: float = 0.3) -> Schedule:
-    """The published code's ramp: ``start`` at the end of the warm-up, 1 at epoch ``epochs``.
+    """The published code's ramp: ``start`` after the warm-up, 1 after ``epochs`` epochs.
 
     The code counts from 0: m = m0 + (1 - m0)(e - w)/(T - w) with e = t - 1.
     """
@@ -67,7 +68,7 @@ def validated(schedule: Schedule) -> Schedule:
 
 
 def _check(name: str, budget: float) -> float:
-    if not 0 < budget <= 1:
+    if not (isinstance(budget, Real) and 0 < budget <= 1):
         raise ValueError(f"{name} must be a budget in (0, 1], got {budget!r}")
     return float(budget)
 
@@ -77,6 +78,6 @@ def _epoch(epoch: int) -> int:
 
 
 def _at_least(name: str, value: int, least: int) -> int:
-    if value != int(value) or value < least:
+    if not (isinstance(value, Real) and value >= least and value % 1 == 0):
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return int(value)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Any, Literal
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +15,36 @@ import torch
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from csot.clean.evidence import Evidence
 from csot.clean.findings import make_findings, misfits
-from csot.clean.labels import EncodedLabels, encode_labels, missing
+from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
 from csot.clean.model import STAGES, FittedModel, fit_model
 from csot.clean.summary import describe
+from csot.clean.units import Units
 
 MEMBERS = ("linear", "csot", "fourier", "network")
+PREDICT_PRIORS = ("uniform", "estimated")
 SHOW_PROGRESS_FROM = 5_000
+
+Result = TypeVar("Result")
+
+
+def _also_called(**aliases: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Let a parameter be passed by our own word for it too: scikit-learn insists on X and y."""
+
+    def decorate(method: Callable[..., Result]) -> Callable[..., Result]:
+        @functools.wraps(method)
+        def call(*args: Any, **named: Any) -> Result:
+            return method(
+                *args, **{aliases.get(name, name): value for name, value in named.items()}
+            )
+
+        return call
+
+    return decorate
 
 
 class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -45,8 +68,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     predict_prior : "uniform", "estimated" or (C,) array
         Class shares where ``predict`` is used. Uniform by default, as in the paper: the shares of
         a noisy collection are seldom those that matter later.
-    random_state : int
-        The result is a function of the data and of this number.
+    random_state : int, RandomState or None
+        The result is a function of the data and of this number; None draws one.
     progress : bool, optional
         Show what is going on; by default in a terminal, from 5,000 rows on.
 
@@ -76,7 +99,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_folds: int | None = None,
         class_prior: Any = None,
         predict_prior: Any = "uniform",
-        random_state: int = 0,
+        random_state: Any = 0,
         progress: bool | None = None,
     ) -> None:
         self.members = members
@@ -86,72 +109,76 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.progress = progress
 
+    @_also_called(features="X", labels="y")
     def fit(
         self,
-        features: Any,
-        labels: Any,
+        X: Any,
+        y: Any,
         pred_probs: Any = None,
         sample_ids: Any = None,
         verified: Any = None,
     ) -> LabelCleaner:
         """Judge every label.
 
-        ``features`` (N, D); ``labels`` (N,) of any type, None, NaN or -1 where none is given;
-        ``pred_probs`` (N, C) held-out probabilities of a model of the user's, columns in the order
-        of the sorted classes, as one more candidate; ``sample_ids`` (N,) for the index of
-        ``findings_``; ``verified`` (N,): a mask of labels that are known to be right, or the right
-        labels themselves, missing where unknown. Verified rows are never flagged, and inform the
-        rest.
+        ``X``, also ``features`` (N, D); ``y``, also ``labels`` (N,) of any type, None, NaN or -1
+        where none is given; ``pred_probs`` (N, C) held-out probabilities of a model of the user's,
+        columns in the order of the sorted classes, as one more candidate; ``sample_ids`` (N,) for
+        the index of ``findings_``; ``verified`` (N,): a mask of labels that are known to be right,
+        or the right labels themselves, missing where unknown. Verified rows are never flagged, and
+        inform the rest.
         """
-        index = _index_of(features, labels, sample_ids)
-        encoded, locked = _encode(labels, verified)
-        self._check_settings(encoded)
-        rows = validate_data(self, X=features, dtype=[np.float32, np.float64], ensure_min_samples=2)
+        encoded, locked = _encode(y, verified)
+        self._check_settings()
+        rows = validate_data(self, X=X, dtype=[np.float32, np.float64], ensure_min_samples=2)
         if len(encoded.index) != len(rows):
             raise ValueError(
                 f"labels has {len(encoded.index)} entries but features has {len(rows)} rows; pass "
                 "one label a row"
             )
-        if len(index) != len(rows):
-            raise ValueError(f"sample_ids has {len(index)} entries for {len(rows)} rows")
+        index = _index_of(X, y, sample_ids, len(rows))
         if len(encoded.classes) < 2:
             raise ValueError(
                 f"labels contain {len(encoded.classes)} class; at least 2 classes are needed to "
                 "tell right from wrong"
             )
-        if float(rows.max(initial=0) - rows.min(initial=0)) == 0:
-            raise ValueError("features are all the same value; nothing can be learned from them")
+        units = Units.of(rows)
+        if not units.varies.any():
+            raise ValueError("features are the same in every row; nothing can be learned from them")
         self.classes_ = encoded.classes
         evidence = Evidence(
             torch.from_numpy(encoded.index), torch.from_numpy(locked), len(encoded.classes)
         )
         with _Stages(self.progress, len(rows)) as stages, torch.no_grad():
             model = fit_model(
-                torch.from_numpy(np.array(rows, dtype=np.float32)),
+                torch.from_numpy(units(rows, np.float32)),
                 evidence,
-                seed=self.random_state,
+                seed=self._seed(),
                 n_folds=self.n_folds or (10 if len(rows) < 2000 else 5),
                 members=self.members,
                 pred_probs=_checked_pred_probs(pred_probs, len(rows), encoded),
                 class_prior=_checked_prior("class_prior", self.class_prior, encoded.classes),
                 report=stages.begin,
             )
+        self.units_ = units
         self._record(model, encoded, locked, index)
         return self
 
-    def predict_proba(self, features: Any) -> npt.NDArray[np.float64]:
+    @_also_called(features="X")
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probabilities (N, C) of the true class of new rows, whose label is not known."""
         check_is_fitted(self)
-        rows = validate_data(self, X=features, dtype=[np.float32, np.float64], reset=False)
+        rows = validate_data(self, X=X, dtype=[np.float32, np.float64], reset=False)
         with torch.no_grad():
-            logits = self.model_.logits(torch.from_numpy(np.array(rows, dtype=np.float64)))
+            logits = self.model_.logits(torch.from_numpy(self.units_(rows, np.float64)))
             logits += self._prior_shift()
             probs: npt.NDArray[np.float64] = logits.softmax(1).numpy()
         return probs
 
-    def predict(self, features: Any) -> npt.NDArray[Any]:
+    @_also_called(features="X")
+    def predict(self, X: Any) -> npt.NDArray[Any]:
         """The likeliest true class of new rows."""
-        predicted: npt.NDArray[Any] = self.classes_[self.predict_proba(features).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
 
     def report(self) -> str:
@@ -162,25 +189,33 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""
         learned = self.model_.class_prior.clamp_min(1e-12)
-        if isinstance(self.predict_prior, str):
-            if self.predict_prior == "estimated":
-                return torch.zeros_like(learned)
-            if self.predict_prior != "uniform":
-                raise ValueError(
-                    "predict_prior must be 'uniform', 'estimated' or shares of the classes, got "
-                    f"{self.predict_prior!r}"
-                )
-            return -learned.log()
-        prior = _checked_prior("predict_prior", self.predict_prior, self.classes_)
-        assert prior is not None
-        return prior.clamp_min(1e-12).log() - learned.log()
+        if not isinstance(self.predict_prior, str):
+            prior = _checked_prior("predict_prior", self.predict_prior, self.classes_)
+            assert prior is not None
+            return prior.clamp_min(1e-12).log() - learned.log()
+        self._check_settings()
+        return -learned.log() if self.predict_prior == "uniform" else torch.zeros_like(learned)
 
-    def _check_settings(self, encoded: EncodedLabels) -> None:
-        unknown = [name for name in self.members if name not in MEMBERS]
-        if unknown:
-            raise ValueError(f"members contains {unknown[0]!r}; choose from {list(MEMBERS)}")
-        if self.n_folds is not None and self.n_folds < 2:
-            raise ValueError(f"n_folds must be at least 2, got {self.n_folds!r}")
+    def _seed(self) -> int:
+        if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(self.random_state)
+
+    def _check_settings(self) -> None:
+        members = [self.members] if isinstance(self.members, str) else self.members
+        unknown = [name for name in members if name not in MEMBERS]
+        if unknown or isinstance(self.members, str):
+            wrong = repr(unknown[0]) if unknown else f"{self.members!r}, not a tuple"
+            raise ValueError(f"members is or contains {wrong}; choose from {MEMBERS}")
+        if self.n_folds is not None and (
+            not isinstance(self.n_folds, Integral) or self.n_folds < 2
+        ):
+            raise ValueError(f"n_folds must be a whole number, at least 2, got {self.n_folds!r}")
+        if isinstance(self.predict_prior, str) and self.predict_prior not in PREDICT_PRIORS:
+            raise ValueError(
+                f"predict_prior must be one of {PREDICT_PRIORS} or shares of the classes, got "
+                f"{self.predict_prior!r}"
+            )
 
     def _record(
         self,
@@ -196,7 +231,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.posterior_ = truth.astype(np.float32)
         self.findings_ = make_findings(truth, model.probs.numpy(), encoded, locked, misfit, index)
         own = truth[np.arange(len(truth)), np.maximum(encoded.index, 0)]
-        self.noise_rate_ = float(1 - own[labelled].mean())
+        self.noise_rate_ = float(1 - own[labelled].mean()) if labelled.any() else 0.0
         names = pd.Index(encoded.classes)
         self.noise_matrix_ = pd.DataFrame(
             model.noise.double().numpy(),
@@ -248,42 +283,56 @@ class _Stages:
         return False
 
 
-def _index_of(features: Any, labels: Any, sample_ids: Any) -> pd.Index[Any]:
+def _index_of(features: Any, labels: Any, sample_ids: Any, n_rows: int) -> pd.Index[Any]:
     """The user's own index: the ids, else that of the labels or features, else 0, 1, ..."""
     if sample_ids is not None:
-        return pd.Index(sample_ids)
+        ids: pd.Index[Any] = pd.Index(sample_ids)
+        if len(ids) != n_rows:
+            raise ValueError(f"sample_ids has {len(ids)} entries for {n_rows} rows; pass one a row")
+        return ids
     for source in (labels, features):
         if isinstance(source, (pd.Series, pd.DataFrame)):
             index: pd.Index[Any] = source.index
             return index
-    return pd.RangeIndex(len(labels) if hasattr(labels, "__len__") else 0)
+    return pd.RangeIndex(n_rows)
 
 
 def _encode(labels: Any, verified: Any) -> tuple[EncodedLabels, npt.NDArray[np.int64]]:
     """Encoded labels, and the verified class of each row or -1."""
     if labels is None:
         raise ValueError("requires y to be passed, but the target y is None: labels are needed")
+    encoded = encode_labels("labels", labels)
     if verified is None:
-        encoded = encode_labels("labels", labels)
         return encoded, np.full(len(encoded.index), -1, dtype=np.int64)
-    array = np.asarray(verified)
-    if array.dtype == bool:
-        encoded = encode_labels("labels", labels)
-        if len(array) != len(encoded.index):
-            raise ValueError(
-                f"verified has {len(array)} entries but there are {len(encoded.index)} labels"
-            )
-        return encoded, np.where(array, encoded.index, -1)
-    both = np.concatenate([np.asarray(labels).astype(object), array.astype(object)])
-    present = both[~missing(both)]
-    classes = encode_labels("labels", present).classes
-    encoded = encode_labels("labels", np.asarray(labels), classes)
-    locked = encode_labels("verified", array, classes).index
-    if len(locked) != len(encoded.index):
+    array = as_array(verified)
+    if array.shape != encoded.index.shape:
         raise ValueError(
-            f"verified has {len(locked)} entries but there are {len(encoded.index)} labels"
+            f"verified has shape {array.shape} but there are {len(encoded.index)} labels; pass a "
+            "mask or a label for each row, missing where nobody has looked"
         )
-    return encoded, locked
+    present = array[~missing(array, encoded.classes)]
+    if all(isinstance(value, (bool, np.bool_)) for value in present.tolist()):
+        looked = array.copy()
+        looked[np.asarray(pd.isna(array))] = False
+        return encoded, np.where(looked.astype(np.bool_), encoded.index, -1)
+    classes = _joint_classes(encoded.classes, encode_labels("verified", present).classes)
+    locked = encode_labels("verified", array, classes).index
+    return encode_labels("labels", labels, classes), locked
+
+
+def _joint_classes(given: npt.NDArray[Any], verified: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The classes of both; whole numbers that came as floats, beside NaN, are still the same."""
+    if not len(given):
+        return verified
+    text = {classes.dtype.kind in "US" for classes in (given, verified)}
+    if len(text) > 1:
+        raise ValueError(
+            f"verified contains {verified[0]!r} but the labels are like {given[0]!r}; both must be "
+            "of one type"
+        )
+    if given.dtype.kind in "iu" and verified.dtype.kind == "f":
+        verified = verified.astype(given.dtype)
+    return np.union1d(given, verified)
 
 
 def _checked_pred_probs(
@@ -308,7 +357,7 @@ def _checked_prior(name: str, prior: Any, classes: npt.NDArray[Any]) -> torch.Te
     if prior is None:
         return None
     array = np.asarray(prior, dtype=np.float64)
-    if array.shape != classes.shape or (array < 0).any() or abs(array.sum() - 1) > 1e-3:
+    if array.shape != classes.shape or not (array >= 0).all() or abs(array.sum() - 1) > 1e-3:
         raise ValueError(
             f"{name} must hold one share for each of the {len(classes)} classes, not negative and "
             f"summing to 1, got {prior!r}"

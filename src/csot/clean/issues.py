@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.evidence import Evidence
 from csot.clean.findings import make_findings
-from csot.clean.labels import encode_labels
+from csot.clean.labels import EncodedLabels, encode_labels
 from csot.clean.model import posterior_with_prior
 from csot.clean.noise_matrix import first_guess
 from csot.clean.stacking import stack
@@ -32,17 +32,21 @@ def find_label_issues(
 ) -> pd.DataFrame:
     """Judge labels by given probabilities; the columns of cleanlab's table, and ours.
 
-    ``labels`` (N,): class indices 0..C-1, or names; ``pred_probs`` (N, C) of models that have not
-    seen the row's label (cross-validation), columns in the order of ``class_names``, else of the
-    sorted names. With ``features`` (N, D) the cleaner's own models judge too, and given
-    probabilities count as far as they predict held-out labels.
+    ``labels`` (N,): class indices 0..C-1, or names, missing where none is given; ``pred_probs``
+    (N, C) of models that have not seen the row's label (cross-validation), columns in the order of
+    ``class_names``, else of the sorted names. With ``features`` (N, D) the cleaner's own models
+    judge too, and given probabilities count as far as they predict held-out labels; a class that no
+    label names can then not be suggested, as nothing shows what it looks like.
 
     Returns a DataFrame with ``is_label_issue``, ``label_score`` (also as ``label_quality``),
     ``given_label``, ``predicted_label``, ``corrected_label``, ``confidence``, ``status``, ``note``.
     """
+    index = labels.index if isinstance(labels, pd.Series) else None
     probs = np.asarray(pred_probs, dtype=np.float32)
     if probs.ndim != 2 or probs.shape[1] < 2:
         raise ValueError(f"pred_probs has shape {probs.shape}; (N, C) with C >= 2 is needed")
+    if class_names is not None:
+        labels = _named(labels, np.asarray(class_names))
     classes = _classes(labels, probs.shape[1], class_names)
     order = np.argsort(classes)
     encoded = encode_labels("labels", labels, classes[order])
@@ -50,6 +54,8 @@ def find_label_issues(
         raise ValueError(
             f"labels has {len(encoded.index)} entries but pred_probs has {len(probs)} rows"
         )
+    if not (encoded.index >= 0).any():
+        raise ValueError("labels are all missing; there is nothing to judge")
     sums = probs.sum(1)
     if not np.isfinite(sums).all() or (probs < 0).any() or np.abs(sums - 1).max() > 1e-2:
         raise ValueError("pred_probs must be finite probabilities whose rows sum to 1")
@@ -59,24 +65,49 @@ def find_label_issues(
     if features is not None:
         cleaner = LabelCleaner(random_state=random_state, progress=False)
         present = np.unique(encoded.index[encoded.index >= 0])
-        if len(present) == len(classes):
-            cleaner.fit(features, labels, pred_probs=probs)
-            return _with_quality(cleaner.findings_)
-    index = labels.index if isinstance(labels, pd.Series) else pd.RangeIndex(len(probs))
+        own = encoded.decode(encoded.index)
+        cleaner.fit(features, own, pred_probs=_restricted(probs, present), sample_ids=index)
+        return _with_quality(cleaner.findings_)
     evidence = Evidence.of_labels(torch.from_numpy(encoded.index), probs.shape[1])
     member = torch.from_numpy(probs).clamp_min(1e-12).log()
     with torch.no_grad():
         judged = stack([member], evidence, first_guess(probs.shape[1]), torch.ones(1))
-        truth, _ = posterior_with_prior(judged.probs, evidence, judged.noise, None)
+        truth, *_ = posterior_with_prior(judged.probs, evidence, judged.noise, None)
     nobody = np.full(len(probs), -1, dtype=np.int64)
     none = np.zeros(len(probs), dtype=np.bool_)
     return _with_quality(
-        make_findings(truth.numpy(), judged.probs.numpy(), encoded, nobody, none, index)
+        make_findings(
+            truth.numpy(),
+            judged.probs.numpy(),
+            encoded,
+            nobody,
+            none,
+            pd.RangeIndex(len(probs)) if index is None else index,
+        )
     )
 
 
 def _with_quality(findings: pd.DataFrame) -> pd.DataFrame:
     return findings.assign(label_quality=findings["label_score"])
+
+
+def _named(labels: Any, names: npt.NDArray[Any]) -> Any:
+    """Class indices as names, where the names are not numbers themselves."""
+    encoded = encode_labels("labels", labels)
+    found = encoded.classes
+    indices = found.dtype.kind in "iu" and names.dtype.kind not in "iuf"
+    if not (indices and len(found) and found.min() >= 0 and found.max() < len(names)):
+        return labels
+    return EncodedLabels(encoded.index, names[found]).decode(encoded.index)
+
+
+def _restricted(
+    probs: npt.NDArray[np.float32], present: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float32]:
+    """Probabilities of the present classes only; even where they had none."""
+    kept = probs[:, present] + np.float32(1e-12)
+    restricted: npt.NDArray[np.float32] = kept / kept.sum(1, keepdims=True)
+    return restricted
 
 
 def _classes(labels: Any, n_classes: int, class_names: Any) -> npt.NDArray[Any]:

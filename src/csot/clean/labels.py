@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from sklearn.exceptions import DataConversionWarning
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,44 @@ class EncodedLabels:
         return decoded
 
 
-def missing(labels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """None, NaN, NaT; and -1 beside at least two other whole-number classes."""
+def as_array(labels: object) -> npt.NDArray[Any]:
+    """As NumPy has it, but whole numbers with gaps stay whole numbers."""
+    if isinstance(labels, pd.Series) and pd.api.types.is_extension_array_dtype(labels.dtype):
+        return labels.to_numpy(dtype=object)
+    return np.asarray(labels)
+
+
+def _plain(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Objects that are all strings, or all whole numbers, as what they are."""
+    kinds = {type(label) for label in labels.tolist()} if labels.dtype == object else set()
+    if kinds and all(issubclass(kind, str) for kind in kinds):
+        return labels.astype(str)
+    if kinds and all(issubclass(kind, Integral) and kind is not bool for kind in kinds):
+        return labels.astype(np.int64)
+    return labels
+
+
+def missing(
+    labels: npt.NDArray[Any], classes: npt.NDArray[Any] | None = None
+) -> npt.NDArray[np.bool_]:
+    """None, NaN, NaT; and -1 if it is not among the known ``classes``.
+
+    With no classes known, -1 beside at least two other whole-number classes.
+    """
     absent = np.asarray(pd.isna(labels))
-    if labels.dtype.kind in "if":
-        present = np.unique(labels[~absent])
+    numbers = labels[~absent]
+    if labels.dtype == object:
+        numbers = _plain(numbers)
+    if numbers.dtype.kind not in "if":
+        return absent
+    present = np.unique(numbers)
+    if classes is None:
         # With classes {-1, 1} the -1 is a class; with {-1, 0, 1} it can only mean "none".
-        if len(present) > 2 and (present >= -1).all():
-            absent = absent | (labels == -1)
+        is_class = len(present) <= 2 or bool((present < -1).any())
+    else:
+        is_class = bool((classes == -1).any())
+    if not is_class:
+        absent[~absent] = numbers == -1
     return absent
 
 
@@ -41,10 +74,16 @@ def encode_labels(
     name: str, labels: object, classes: npt.NDArray[Any] | None = None
 ) -> EncodedLabels:
     """Encode labels (N,); with ``classes`` given, labels outside of them are an error."""
-    array = np.asarray(labels)
+    array = as_array(labels)
     if array.dtype.kind in "US":
         array = array.astype(object)
     if array.ndim == 2 and array.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: "
+            f"{name} of shape {array.shape} are read as {array.shape[:1]}",
+            DataConversionWarning,
+            stacklevel=5,
+        )
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}: one label a row, shape (N,), is needed")
@@ -57,7 +96,7 @@ def encode_labels(
                 f"Unknown label type: continuous. {name} must be class labels, got "
                 f"{whole[whole != np.round(whole)][0]!r}"
             )
-    absent = missing(array)
+    absent = missing(array, classes)
     present = array[~absent]
     if classes is None:
         try:
@@ -68,8 +107,7 @@ def encode_labels(
                 f"{name} mixes types that cannot be ordered ({', '.join(kinds)}); convert them to "
                 "strings"
             ) from error
-        if classes.dtype == object and all(isinstance(label, str) for label in classes):
-            classes = classes.astype(str)
+        classes = _plain(classes)
     index = np.full(len(array), -1, dtype=np.int64)
     where = np.searchsorted(classes, present.astype(classes.dtype))
     where = np.minimum(where, len(classes) - 1)

@@ -96,6 +96,8 @@ class FittedModel:
     probs: Tensor
     noise: Tensor
     class_prior: Tensor
+    tilt: Tensor
+    """How much likelier than the training labels say each class is, by a given class prior."""
     loss: float
     weights: dict[str, float]
     rounds: list[Round]
@@ -107,7 +109,7 @@ class FittedModel:
     def logits(self, features: Tensor) -> Tensor:
         """Of new rows, under the training rows' class prior."""
         rows = self.scale(features)
-        total = rows.new_zeros(len(rows), len(self.class_prior))
+        total = self.tilt.clamp_min(1e-12).log().to(rows.dtype).repeat(len(rows), 1)
         for weight, predictor in self.predictors:
             total = total + weight * predictor(rows)
         return total
@@ -172,12 +174,13 @@ def fit_model(
         everyone = [*voices, Member("pred_probs", pred_probs.clamp_min(1e-12).log(), None)]
         start = torch.cat([own.weights / 2, torch.full((1,), 0.5)])
         final = stack([voice.logits for voice in everyone], evidence, own.noise, start)
-    truth, shares = posterior_with_prior(final.probs, evidence, final.noise, class_prior)
+    truth, shares, tilt = posterior_with_prior(final.probs, evidence, final.noise, class_prior)
     return FittedModel(
         posterior=truth,
         probs=final.probs,
         noise=final.noise,
         class_prior=shares,
+        tilt=tilt,
         loss=final.loss,
         weights={v.name: float(w) for v, w in zip(everyone, final.weights, strict=True)},
         rounds=rounds,
@@ -193,15 +196,19 @@ def fit_model(
 
 def posterior_with_prior(
     probs: Tensor, evidence: Evidence, noise: Tensor, class_prior: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """q_ik in float64, and the class shares: estimated, or given and then enforced on average."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q_ik in float64, class shares and the tilt that led to them: 1 unless a prior is given.
+
+    The shares are estimated, or given and then enforced on average.
+    """
     likelihood = evidence.likelihood(noise.double())
-    wide = probs.double()
+    # A class of probability zero may still be a verified row's.
+    wide = probs.double().clamp_min(1e-30)
     truth, _ = posterior(wide, likelihood)
+    tilt = wide.new_ones(wide.shape[1])
     if class_prior is None:
-        return truth, truth.mean(0)
+        return truth, truth.mean(0), tilt
     target = class_prior.double()
-    tilt = torch.ones_like(target)
     for _ in range(50):
         # Scaling the classes until their expected shares are the given ones (Saerens et al. 2002).
         shares = truth.mean(0)
@@ -209,7 +216,7 @@ def posterior_with_prior(
         truth, _ = posterior(wide * tilt, likelihood)
         if float((truth.mean(0) - target).abs().max()) < 1e-6:
             break
-    return truth, target
+    return truth, target, tilt
 
 
 def _first_scale_and_noise(features: Tensor, evidence: Evidence, seed: int) -> tuple[Scale, Tensor]:

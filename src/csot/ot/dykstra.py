@@ -32,7 +32,7 @@ def dykstra(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
         on_rows = lifted + excess[:, None]
         correction_rows = correction_rows + log_q - on_rows
         lifted = on_rows + correction_columns
-        missing = marginals.log_b - log_sum_over_samples(lifted.clone(), kernel.reduce)
+        missing = marginals.log_targets - log_sum_over_samples(lifted.clone(), kernel.reduce)
         log_q = torch.where(takes_part, lifted + missing[..., None], lifted)
         correction_columns = correction_columns + on_rows - log_q
         steps += 1

@@ -35,8 +35,9 @@ NEARLY_FULL = 0.8
 """A best step beyond it is taken as the full one, which needs no pass over the plan. By the bound
 it still gains three quarters of what the best one does."""
 
-GENTLE_EPSILON = 0.05
-"""Below it the start is the solution for an epsilon four times larger, and so on up to here."""
+GENTLE_RANGE = 200.0
+"""Costs that differ by more than this many epsilon make potentials long to find: then the start is
+the rough solution for an epsilon four times larger, and so on."""
 
 InnerMethod = Callable[[Kernel, Tensor, Stopping], InnerSolution]
 
@@ -97,20 +98,23 @@ def minimise(
         solution = inner(kernel, log_v, stopping)
         inner_iterations += solution.iterations
         log_v = solution.state.log_v
-        value = problem.epsilon * _potential_value(problem, solution.state)
+        value = problem.epsilon * _potential_value(problem, solution)
         there = _at_solution(problem, here, kernel.plan(solution.state, out=spare), value)
         if problem.coherence is None:
             # Nothing was linearised: this is the solution, as far as the inner method went.
-            here, gap = there, (value - _dual_value(problem, solution.state)).clamp(min=0)
+            here, gap = there, (value - _dual_value(problem, solution)).clamp(min=0)
             converged = solution.error <= 10 * stopping.tolerance
             objectives.append(here.objective)
             break
-        gap = torch.where(finished, gap, (here.energy + 2 * here.omega - value).clamp(min=0))
-        settled = (gap <= tolerance * here.objective.abs()) & (tolerance > 0)
+        fresh = here.energy + 2 * here.omega - value
+        gap = torch.where(finished, gap, fresh.clamp(min=0))
+        # With the inner problem unsolved a gap means nothing, and may be far below zero.
+        solved = solution.error <= 10 * stopping.tolerance
+        settled = (fresh.abs() <= tolerance * here.objective.abs()) & solved & (tolerance > 0)
         step = _step_length(problem, here, there, gap, before=step)
         here, movement, spare = _move(problem, here, there, torch.where(finished, 0.0, step))
         objectives.append(here.objective)
-        converged = converged | settled
+        converged = torch.where(finished, converged, settled)
         # The objective is flat at its minimum: a settled gap leaves the plan less precise than
         # itself. Go on while entries still move.
         still = problem.reduce.max(movement) <= plan_precision(tolerance, spare.dtype)
@@ -119,10 +123,9 @@ def minimise(
             break
     here, error, sound = _make_feasible(problem, here)
     objectives[-1] = here.objective
-    carried = here.plan.amax(1) > 0
     return Outcome(
         plan=here.plan,
-        labels=torch.where(carried, here.plan.argmax(1), kernel.best_class(solution.state)),
+        labels=_best_classes(here.plan, kernel, solution.state),
         state=solution.state,
         objectives=torch.stack(objectives),
         gap=gap,
@@ -131,6 +134,14 @@ def minimise(
         outer_iterations=len(objectives) - 1,
         inner_iterations=inner_iterations,
     )
+
+
+def _best_classes(plan: Tensor, kernel: Kernel, state: ScalingState) -> Tensor:
+    """argmax_k Q_ki (B, N); where a row's mass underflows, of the kernel instead."""
+    most, labels = plan.max(1)
+    if bool((most > 0).all()):
+        return labels
+    return torch.where(most > 0, labels, kernel.best_class(state))
 
 
 def _gentle_start(
@@ -144,8 +155,9 @@ def _gentle_start(
     log_v, steps = torch.zeros_like(problem.marginals.b), 0
     if stopping.fixed is not None:
         return log_v, steps
+    lowest = problem.reduce.max(-problem.log_probs.amin().reshape(1))
     ladder = [problem.epsilon]
-    while ladder[-1] < GENTLE_EPSILON:
+    while float(lowest) > GENTLE_RANGE * ladder[-1]:
         ladder.append(ladder[-1] * 4)
     rough = Stopping(tolerance=1e-2, limit=100)
     for epsilon in reversed(ladder[1:]):
@@ -172,8 +184,12 @@ def _step_length(
     bend = here.omega - _inner_product(problem, here.gradient, there.plan) + there.omega
     best = torch.where(bend > 0, gap / (2 * bend), 1.0)
     # Where gap and bend are down to rounding error, the last step that meant something goes on.
-    rounding = torch.finfo(here.plan.dtype).eps * (here.energy.abs() + here.omega.abs())
-    return torch.where(gap > rounding, torch.where(best > NEARLY_FULL, 1.0, best), before)
+    return torch.where(gap > _rounding(here), torch.where(best > NEARLY_FULL, 1.0, best), before)
+
+
+def _rounding(here: _Point) -> Tensor:
+    """What the objective's parts are uncertain by."""
+    return torch.finfo(here.plan.dtype).eps * (here.energy.abs() + here.omega.abs())
 
 
 def _move(
@@ -224,15 +240,16 @@ def _inner_product(problem: Problem, x: Tensor, y: Tensor) -> Tensor:
     return problem.reduce.sum(dot(x, y))
 
 
-def _potential_value(problem: Problem, state: ScalingState) -> Tensor:
+def _potential_value(problem: Problem, solution: InnerSolution) -> Tensor:
     """r.log u + c.log v, which is <Q, log Q - log K> for Q = diag(u) K diag(v): (B,)."""
-    rows = (state.row_sums.double() * state.log_u).sum(-1)
-    return problem.reduce.sum(rows) + (state.column_sums.double() * state.log_v).sum(-1)
+    state = solution.state
+    rows = (solution.row_sums * state.log_u).sum(-1, dtype=torch.float64)
+    return problem.reduce.sum(rows) + (state.column_sums * state.log_v).sum(-1, dtype=torch.float64)
 
 
-def _dual_value(problem: Problem, state: ScalingState) -> Tensor:
+def _dual_value(problem: Problem, solution: InnerSolution) -> Tensor:
     """The semi-dual of ``inner`` plus the budget, in the units of the objective: (B,)."""
-    marginals = problem.marginals
-    rows = problem.reduce.sum((marginals.a.double() * state.log_u - state.row_sums).sum(-1))
-    columns = (marginals.b.double() * state.log_v).sum(-1) + marginals.b.double().sum(-1)
-    return problem.epsilon * (rows + columns)
+    marginals, state = problem.marginals, solution.state
+    rows = (marginals.a * state.log_u - solution.row_sums).sum(-1, dtype=torch.float64)
+    columns = (marginals.b * state.log_v + marginals.b).sum(-1, dtype=torch.float64)
+    return problem.epsilon * (problem.reduce.sum(rows) + columns)

@@ -36,7 +36,8 @@ FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-5
 """Where damping starts when a step proved too long, and where it ends: quadratic convergence."""
 
-PATIENCE = 25
+NEWTON_PATIENCE = 25
+SCALING_PATIENCE = 1000
 """Stop after this many steps without a smaller error: rounding error has been reached."""
 
 
@@ -45,6 +46,7 @@ class InnerSolution:
     """A scaled kernel whose columns sum to b, and how it was reached. Per problem: (B,)."""
 
     state: ScalingState
+    row_sums: Tensor
     iterations: int
     error: Tensor
 
@@ -60,7 +62,7 @@ class Stopping:
 
 def scaling(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     """Algorithm 1 in the log domain."""
-    progress = _Progress(stopping)
+    progress = _Progress(stopping, SCALING_PATIENCE)
     state = kernel.look(log_v)
     error = column_error(kernel, state)
     steps = 1
@@ -73,7 +75,7 @@ def scaling(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
 
 def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     """Semi-smooth Newton on the semi-dual, safeguarded by scaling steps."""
-    progress = _Progress(stopping)
+    progress = _Progress(stopping, NEWTON_PATIENCE)
     state = kernel.look(log_v)
     error = column_error(kernel, state)
     steps = 1
@@ -82,15 +84,14 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
         state = kernel.look(_scaling_step(kernel, state))
         error = column_error(kernel, state)
         steps += 1
-    damping = torch.zeros_like(error)
+    damping: Tensor | None = None
     while not progress.over(steps, error):
-        active = error > stopping.tolerance
         direction = _newton_direction(kernel, state, error, damping)
-        direction = direction.clamp_(-LONGEST_STEP, LONGEST_STEP) * active[:, None]
+        direction.clamp_(-LONGEST_STEP, LONGEST_STEP)
+        if len(error) > 1:
+            direction *= (error > stopping.tolerance)[:, None]
         trial, looks, share = _search(kernel, state, direction)
-        raised = (64 * damping).clamp(FIRST_DAMPING, 1.0)
-        lowered = torch.where(damping > LEAST_DAMPING, damping / 8, 0.0)
-        damping = torch.where(share >= 1, lowered, torch.where(share < 0.5, raised, damping))
+        damping = _next_damping(damping, share)
         state, error = trial, column_error(kernel, trial)
         steps += looks
     return finish(kernel, state, steps)
@@ -98,44 +99,67 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
 
 def _search(
     kernel: Kernel, state: ScalingState, direction: Tensor
-) -> tuple[ScalingState, int, Tensor]:
+) -> tuple[ScalingState, int, Tensor | None]:
     """Go along ``direction`` to where the concave semi-dual stops rising, at most all the way.
 
     Its slope (b - Q'1).d falls along the way. The full step is right unless the slope has turned
-    clearly negative there; then its zero is bracketed and approached by false position.
+    clearly negative there; then its zero is bracketed and approached by false position. Also
+    returned: how many looks it took, and what share of the way it is (None: all, for all).
     """
-    b = kernel.marginals.b
-    low, low_slope = torch.zeros_like(b[:, 0]), ((b - state.column_sums) * direction).sum(-1)
-    high, high_slope = torch.ones_like(low), torch.zeros_like(low)
-    share, allowed = torch.ones_like(low), 0.5 * low_slope.abs()
-    for looks in range(1, 5):
-        trial = kernel.look(state.log_v + share[:, None] * direction)
-        slope = ((b - trial.column_sums) * direction).sum(-1)
-        settled = (slope.abs() <= allowed) | ((slope > 0) & (share >= 1))
-        if bool(settled.all()):
-            return trial, looks, share
+    targets = kernel.marginals.targets
+    low_slope = ((targets - state.column_sums) * direction).sum(-1)
+    trial = kernel.look(state.log_v + direction)
+    slope = ((targets - trial.column_sums) * direction).sum(-1)
+    allowed = 0.5 * low_slope.abs()
+    settled = slope >= -allowed
+    if bool(settled.all()):
+        return trial, 1, None
+    share = torch.ones_like(slope)
+    low, high, high_slope = torch.zeros_like(slope), share, torch.zeros_like(slope)
+    for looks in range(2, 5):
         rises = slope > 0
         low, low_slope = torch.where(rises, share, low), torch.where(rises, slope, low_slope)
         high, high_slope = torch.where(rises, high, share), torch.where(rises, high_slope, slope)
         secant = low + (high - low) * low_slope / (low_slope - high_slope)
         least, most = low + 0.1 * (high - low), low + 0.5 * (high - low)
         share = torch.where(settled, share, torch.maximum(torch.minimum(secant, most), least))
+        trial = kernel.look(state.log_v + share[:, None] * direction)
+        slope = ((targets - trial.column_sums) * direction).sum(-1)
+        settled = settled | (slope.abs() <= allowed)
+        if bool(settled.all()):
+            return trial, looks, share
     # A kink, then: the slope jumps. Stay on the side that rises.
     share = torch.where(settled, share, low)
     return kernel.look(state.log_v + share[:, None] * direction), looks + 1, share
 
 
+def _next_damping(damping: Tensor | None, share: Tensor | None) -> Tensor | None:
+    """More where a step had to be shortened by half, less where it was taken in full."""
+    if share is None and damping is None:
+        return None
+    if share is None:
+        assert damping is not None
+        share = torch.ones_like(damping)
+    if damping is None:
+        damping = torch.zeros_like(share)
+    raised = (64 * damping).clamp(FIRST_DAMPING, 1.0)
+    lowered = torch.where(damping > LEAST_DAMPING, damping / 8, 0.0)
+    damping = torch.where(share >= 1, lowered, torch.where(share < 0.5, raised, damping))
+    return damping if bool(damping.any()) else None
+
+
 def column_error(kernel: Kernel, state: ScalingState) -> Tensor:
     """max_k |(Q'1)_k - b_k| / b_k over the classes that take part: (B,)."""
-    b = kernel.marginals.b
-    return ((state.column_sums - b).abs() / b).nan_to_num(0.0, torch.inf).amax(-1)
+    marginals = kernel.marginals
+    return (state.column_sums - marginals.targets).mul_(marginals.inverse_targets).abs_().amax(-1)
 
 
 class _Progress:
     """Decides when to stop, and notices when steps no longer help."""
 
-    def __init__(self, stopping: Stopping) -> None:
+    def __init__(self, stopping: Stopping, patience: int) -> None:
         self._stopping = stopping
+        self._patience = patience
         self._best = torch.inf
         self._idle = 0
 
@@ -147,38 +171,38 @@ class _Progress:
         self._best = min(worst, self._best)
         return (
             worst <= self._stopping.tolerance
-            or self._idle >= PATIENCE
+            or self._idle >= self._patience
             or (steps >= self._stopping.limit)
         )
 
 
 def _scaling_step(kernel: Kernel, state: ScalingState) -> Tensor:
-    moved = state.log_v + kernel.marginals.log_b - kernel.log_column_sums(state)
-    return torch.where(kernel.marginals.b > 0, moved, 0.0)
+    return state.log_v + (kernel.marginals.log_targets - kernel.log_column_sums(state))
 
 
 def finish(kernel: Kernel, state: ScalingState, steps: int) -> InnerSolution:
     """End on the columns, as Algorithm 1 does: class totals exact, rows within the error."""
-    b = kernel.marginals.b
     log_v = _scaling_step(kernel, state)
-    if bool(((log_v - state.log_v).abs() > 1.0).any()):
+    change = log_v - state.log_v
+    if float(change.abs().max()) > 1.0:
         # Unconverged, so far off that u no longer belongs to v: let u follow.
         state = kernel.look(log_v)
         log_v = _scaling_step(kernel, state)
-    factor = (log_v - state.log_v).exp()
+        change = log_v - state.log_v
     error = column_error(kernel, state)
-    final = kernel.rescale_columns(state, factor)
-    return InnerSolution(replace(final, log_v=log_v, column_sums=b), steps, error)
+    final = kernel.rescale_columns(state, change.exp_())
+    final = replace(final, log_v=log_v, column_sums=kernel.marginals.b)
+    return InnerSolution(final, kernel.row_sums(final), steps, error)
 
 
 def _newton_direction(
-    kernel: Kernel, state: ScalingState, error: Tensor, damping: Tensor
+    kernel: Kernel, state: ScalingState, error: Tensor, damping: Tensor | None
 ) -> Tensor:
     marginals = kernel.marginals
     saturation = kernel.saturation(state, damping)
     # Newton on log(Q'1) = log b rather than on Q'1 = b: the same near the solution, and far from
     # it exact where no row is saturated, as a scaling step is.
-    missing = (marginals.log_b - state.column_sums.log()).clamp_(-50.0, 50.0).nan_to_num_(0.0)
+    missing = (marginals.log_targets - state.column_sums.log()).clamp_(-50.0, 50.0)
     residual = state.column_sums * missing
     if marginals.b.shape[-1] > CHOLESKY_CLASSES:
         step, solved = _by_conjugate_gradients(kernel, state, saturation, residual, error)
@@ -190,19 +214,18 @@ def _newton_direction(
 def _by_cholesky(
     kernel: Kernel, state: ScalingState, saturation: Tensor, residual: Tensor
 ) -> Tensor:
-    marginals = kernel.marginals
     curvature, sums = kernel.curvature(state, saturation), state.column_sums
-    ridge = sums * 1e-13
-    # Classes that take no part would leave a zero on the diagonal.
-    ridge = torch.where(marginals.b > 0, ridge, 1.0)
-    curvature.diagonal(dim1=-2, dim2=-1).add_(ridge)
-    if marginals.balanced:
+    curvature.diagonal(dim1=-2, dim2=-1).add_(sums, alpha=1e-13)
+    if kernel.marginals.balanced:
         # Shifting every potential changes nothing: deflate that direction, residual is orthogonal.
         curvature += sums.mean(-1)[:, None, None] / sums.shape[-1]
     factor, info = torch.linalg.cholesky_ex(curvature)
     step = torch.cholesky_solve(residual[..., None], factor)[..., 0]
-    usable = (info == 0)[:, None] & step.isfinite().all(-1, keepdim=True)
-    return torch.where(usable, step, 0.0)
+    if bool(info.any()):
+        # Not positive definite to rounding: a scaling step instead.
+        usable = (info == 0)[:, None] & step.isfinite().all(-1, keepdim=True)
+        step = torch.where(usable, step, residual / sums)
+    return step
 
 
 def _by_conjugate_gradients(
@@ -214,7 +237,7 @@ def _by_conjugate_gradients(
         share = state.column_sums / state.column_sums.sum(-1, keepdim=True)
         residual = residual - residual.sum(-1, keepdim=True) * share
     diagonal = kernel.curvature_diagonal(state, saturation)
-    inverse = torch.where(diagonal > 0, 1 / diagonal, 0.0)
+    inverse = 1 / diagonal
     x = torch.zeros_like(residual)
     preconditioned = inverse * residual
     direction = preconditioned

@@ -200,7 +200,7 @@ def read_similarity(
             f"features has shape {tuple(vectors.shape[1 - door.batched :])} but pred_probs has "
             f"{shape[1]} rows: one feature vector a row is needed"
         )
-    vectors = _finite_features(vectors)
+    _require_finite_features(vectors)
     if similarity == "cosine":
         return CosineSimilarity(vectors, reduce)
     if not isinstance(reduce, OneShard):
@@ -277,17 +277,16 @@ def _given_similarity(
     return MatrixSimilarity(matrix if not dense or matrix.ndim == 3 else matrix[None])
 
 
-def _finite_features(vectors: Tensor) -> Tensor:
-    """Features whose squares can be summed; NaN and infinite ones are refused."""
-    if bool(torch.linalg.vector_norm(vectors, dim=-1).isfinite().all()):
-        return vectors
-    bad = ~vectors.isfinite()
-    if bool(bad.any()):
+def _require_finite_features(vectors: Tensor) -> None:
+    # A sum is quick and shows NaN and infinity; only then is it worth finding out where.
+    if bool(vectors.sum().isfinite()):
+        return
+    bad = (~vectors.isfinite()).nonzero()
+    if len(bad):
         raise ValueError(
-            f"features has NaN or infinite entries (first in {_where(bad)}); impute or drop them"
+            f"features has NaN or infinite entries (first in row {int(bad[0, 1])}); impute or drop "
+            "them"
         )
-    # Finite, but so large that their norm overflows. Cosines do not depend on the scale.
-    return vectors / vectors.abs().amax(-1, keepdim=True)
 
 
 def _require_sums(name: str, verb: str, sums: Tensor, slack: float, remedy: str) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from csot.ot.numerics import csr_matrix, flush_, negligible
+from csot.ot.numerics import chunks, csr_matrix, flush_, negligible
 from csot.ot.problem import Marginals
 from csot.ot.reduce import Reduce, log_sum_over_samples
 
@@ -47,13 +47,16 @@ at epsilon = 0.1 a class whose probability is 160 times below the row's best has
 
 @dataclass(frozen=True)
 class ScalingState:
-    """All that one look at log v tells. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w."""
+    """All that one look at log v tells. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w.
+
+    ``column_sums`` counts 1 for classes without a share, whose target is 1 as well: so they are
+    always served, no logarithm meets a zero, and no formula needs a special case.
+    """
 
     log_v: Tensor
     w: Tensor
     log_u: Tensor
     row_scale: Tensor
-    row_sums: Tensor
     column_sums: Tensor
 
 
@@ -67,6 +70,7 @@ class Kernel:
         self._absorbed = marginals.a.new_empty(shape)
         self._log_v0 = torch.full_like(marginals.b, torch.inf)
         self._shift = torch.zeros_like(marginals.a)
+        self._log_capacity = marginals.log_a
         self._sparse: _Sparse | None = None
 
     def linearise(self, log_probs: Tensor, gradient: Tensor | None, epsilon: float) -> None:
@@ -75,40 +79,50 @@ class Kernel:
             torch.div(log_probs, epsilon, out=self.log_k)
         else:
             torch.sub(log_probs, gradient, out=self.log_k).div_(epsilon)
-        if self.marginals.some_classes_empty:
-            self.log_k.masked_fill_((self.marginals.b == 0)[..., None], -torch.inf)
+        if self.marginals.without_share is not None:
+            self.log_k.masked_fill_(self.marginals.without_share.bool()[..., None], -torch.inf)
         self._log_v0 = torch.full_like(self._log_v0, torch.inf)
 
     def look(self, log_v: Tensor) -> ScalingState:
         """The row scaling that log v implies, and the marginals of the plan they make."""
         drift = log_v - self._log_v0
-        if not bool((drift.abs() <= REACH).all()):
+        if not float(drift.abs().max()) <= REACH:
             self._absorb(log_v)
             drift = torch.zeros_like(log_v)
-        w = drift.exp()
-        relative = self._times_columns(w)
-        log_u = self.marginals.log_a - self._shift - relative.log()
+        w = drift.exp_()
+        log_u = self._log_capacity - self._times_columns(w).log_()
         if not self.marginals.balanced:
-            log_u = log_u.clamp_(max=0.0)
+            log_u.clamp_(max=0.0)
         row_scale = flush_((log_u + self._shift).exp_(), negligible(log_u.dtype))
-        column_sums = self.reduce.sum(w * self._times_rows(row_scale))
-        return ScalingState(log_v, w, log_u, row_scale, row_scale * relative, column_sums)
+        column_sums = self.reduce.sum(self._times_rows(row_scale).mul_(w))
+        if self.marginals.without_share is not None:
+            column_sums = column_sums + self.marginals.without_share
+        return ScalingState(log_v, w, log_u, row_scale, column_sums)
 
     def log_column_sums(self, state: ScalingState) -> Tensor:
         """log of Q'1; in the log domain throughout where the plain sums underflow."""
         tiny = negligible(state.w.dtype)
-        if bool(((state.column_sums > tiny) | (self.marginals.b == 0)).all()):
+        if float(state.column_sums.min()) > tiny:
             return state.column_sums.log()
-        scaled = self.log_k + state.log_u[:, None]
-        return log_sum_over_samples(scaled, self.reduce) + state.log_v
+        logs = log_sum_over_samples(self.log_k + state.log_u[:, None], self.reduce) + state.log_v
+        if self.marginals.without_share is None:
+            return logs
+        return torch.where(self.marginals.b > 0, logs, 0.0)
 
-    def saturation(self, state: ScalingState, damping: Tensor) -> Tensor:
+    def row_sums(self, state: ScalingState) -> Tensor:
+        """Q1: (B, N)."""
+        return state.row_scale * self._times_columns(state.w)
+
+    def saturation(self, state: ScalingState, damping: Tensor | None) -> Tensor:
         """How far each row counts as one whose capacity binds, in [0, 1]: (B, N).
 
         Undamped: 1 where it binds, 0 where u = 1. The semi-dual's curvature jumps there, so with
         ``damping`` (B,) rows that bind only just count in part; fully damped none does, and the
         Newton step below becomes a scaling step.
         """
+        if damping is None:
+            whole = torch.ones_like(state.log_u)
+            return whole if self.marginals.balanced else whole.mul_(state.log_u < 0)
         keep = 1 - damping[:, None]
         if self.marginals.balanced:
             return keep.expand_as(state.log_u)
@@ -117,22 +131,27 @@ class Kernel:
 
     def curvature(self, state: ScalingState, saturation: Tensor) -> Tensor:
         """Minus the Hessian of the semi-dual in log v: diag(Q'1) - sum over saturated QQ'/a."""
-        weight = state.row_scale * (saturation / self.marginals.a).sqrt()
-        rows = self._absorbed * weight[:, None]
-        coupling = self.reduce.sum(rows @ rows.mT)
-        coupling *= state.w[..., None] * state.w[:, None]
-        return torch.diag_embed(state.column_sums) - coupling
+        weight = (saturation * self.marginals.inverse_a).sqrt_().mul_(state.row_scale)
+        coupling: Tensor | None = None
+        for part in chunks(weight.shape[-1]):
+            rows = self._absorbed[..., part] * weight[:, None, part]
+            product = rows @ rows.mT
+            coupling = product if coupling is None else coupling.add_(product)
+        assert coupling is not None
+        curvature = self.reduce.sum(coupling).mul_(state.w[..., None]).mul_(-state.w[:, None])
+        curvature.diagonal(dim1=-2, dim2=-1).add_(state.column_sums)
+        return curvature
 
     def curvature_times(self, state: ScalingState, saturation: Tensor, x: Tensor) -> Tensor:
         """The same matrix times a vector (B, C), by two matrix-vector products."""
-        weight = state.row_scale**2 * (saturation / self.marginals.a)
+        weight = state.row_scale**2 * saturation * self.marginals.inverse_a
         spread = weight * self._times_columns(state.w * x)
         coupling = self.reduce.sum(self._times_rows(spread))
         return state.column_sums * x - state.w * coupling
 
     def curvature_diagonal(self, state: ScalingState, saturation: Tensor) -> Tensor:
         """Its diagonal (B, C), kept away from zero: a preconditioner."""
-        weight = state.row_scale**2 * (saturation / self.marginals.a)
+        weight = state.row_scale**2 * saturation * self.marginals.inverse_a
         if self._sparse is not None:
             squares = (self._sparse.by_class_squared @ weight[0])[None]
         else:
@@ -142,13 +161,10 @@ class Kernel:
 
     def rescale_columns(self, state: ScalingState, factor: Tensor) -> ScalingState:
         """Multiply v by ``factor`` and leave u as it is."""
-        w = state.w * factor
-        row_sums = state.row_scale * self._times_columns(w)
         return replace(
             state,
             log_v=state.log_v + factor.log(),
-            w=w,
-            row_sums=row_sums,
+            w=state.w * factor,
             column_sums=state.column_sums * factor,
         )
 
@@ -159,13 +175,14 @@ class Kernel:
 
     def best_class(self, state: ScalingState) -> Tensor:
         """argmax_k of K_ki v_k, well defined even in rows whose mass underflows: (B, N)."""
-        return (self._absorbed * state.w[..., None]).argmax(1)
+        return (self._absorbed * state.w[..., None]).max(1).indices
 
     def _absorb(self, log_v: Tensor) -> None:
         torch.add(self.log_k, log_v[..., None], out=self._absorbed)
         self._shift = self._absorbed.amax(1)
         self._absorbed.sub_(self._shift[:, None]).exp_()
         flush_(self._absorbed, VANISHING)
+        self._log_capacity = self.marginals.log_a - self._shift
         self._log_v0 = log_v
         self._sparse = _Sparse.of(self._absorbed) if self._many_classes else None
 

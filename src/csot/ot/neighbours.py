@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from csot.ot.numerics import csr_matrix
-from csot.ot.similarity import MatrixSimilarity, OneHotWithin
+from csot.ot.similarity import MatrixSimilarity, OneHotWithin, unit_vectors
 
 BLOCK = 4096
 """Rows whose similarities to all others are held at once: bounds the scratch memory."""
@@ -43,7 +43,7 @@ def neighbour_graph(features: Tensor, neighbours: int) -> NeighbourGraph:
 
 def _graph(features: Tensor, k: int) -> MatrixSimilarity:
     n = len(features)
-    units = torch.nn.functional.normalize(features, dim=-1)
+    units, _ = unit_vectors(features)
     values, columns = _nearest(units, k)
     rows = torch.arange(n, device=units.device)[:, None].expand_as(columns)
     # Opposites are not neighbours, even where there is no one nearer.

@@ -11,6 +11,10 @@ from torch import Tensor
 LOG_ZERO = math.log(2.0**-149)
 
 
+CHUNK = 32_768
+"""Samples whose temporary arrays are held at once, where a sum over samples allows it."""
+
+
 class ConvergenceWarning(UserWarning):
     """The solver stopped at its iteration limit; the plan is feasible but may not be optimal."""
 
@@ -57,6 +61,11 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
     """
     rows: Tensor = torch.linalg.vecdot(x, y)
     return rows.sum(-1, dtype=torch.float64)
+
+
+def chunks(n: int) -> list[slice]:
+    """Parts of n samples, small enough that what is made of them stays in the cache."""
+    return [slice(i, i + CHUNK) for i in range(0, n, CHUNK)]
 
 
 def csr_matrix(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:

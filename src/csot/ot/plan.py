@@ -39,7 +39,8 @@ class Plan:
     objective_trace: Array
     """Objective at the start and after each outer step: (T,), or (T, B) for a batch."""
     gap: float | Array
-    """GCG duality gap at the last step, in the units of the objective: an error bound for it."""
+    """GCG gap at the last step, in the units of the objective. Where ``converged``, and the problem
+    is convex along the way, the objective is at most this far from its minimum."""
     marginal_error: float | Array
     """Largest relative violation of a row or column constraint."""
     converged: bool | Array

@@ -31,12 +31,27 @@ class Marginals:
         return self.a.log()
 
     @cached_property
-    def log_b(self) -> Tensor:
-        return self.b.log()
+    def inverse_a(self) -> Tensor:
+        return 1 / self.a
 
     @cached_property
-    def some_classes_empty(self) -> bool:
-        return bool((self.b == 0).any())
+    def without_share(self) -> Tensor | None:
+        """1 for classes whose total is zero, which take no part; None if every class does."""
+        empty = self.b == 0
+        return empty.to(self.b.dtype) if bool(empty.any()) else None
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """b, but 1 for classes without a share: the kernel counts 1 for them too (see ``look``)."""
+        return self.b if self.without_share is None else self.b + self.without_share
+
+    @cached_property
+    def log_targets(self) -> Tensor:
+        return self.targets.log()
+
+    @cached_property
+    def inverse_targets(self) -> Tensor:
+        return 1 / self.targets
 
 
 @dataclass(frozen=True)

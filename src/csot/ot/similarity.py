@@ -12,10 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from csot.ot.numerics import chunks
 from csot.ot.reduce import Reduce
-
-ROWS_AT_A_TIME = 65_536
-"""Rows whose features are gathered at once by the label term: bounds its scratch memory."""
 
 
 class Similarity(Protocol):
@@ -49,8 +47,7 @@ class CosineSimilarity:
     """
 
     def __init__(self, features: Tensor, reduce: Reduce) -> None:
-        norms = torch.linalg.vector_norm(features, dim=-1)
-        self._units = features * torch.where(norms > 0, 1 / norms, 0.0)[..., None]
+        self._units, norms = unit_vectors(features)
         self._diagonal = (norms > 0).to(features.dtype)
         self._reduce = reduce
 
@@ -68,14 +65,24 @@ class CosineSimilarity:
         given = labels >= 0
         weight = (x * given).reshape(-1)
         centroids = rows.new_zeros(batch * n_classes, dim)
-        for part in _parts(len(rows)):
+        for part in chunks(len(rows)):
             centroids.index_add_(0, group[part], rows[part] * weight[part, None])
         centroids = self._reduce.sum(centroids)
         smoothed = torch.empty_like(weight)
-        for part in _parts(len(rows)):
+        for part in chunks(len(rows)):
             smoothed[part] = torch.linalg.vecdot(rows[part], centroids[group[part]])
         within: Tensor = (smoothed.reshape(labels.shape) - x * self._diagonal) * given
         return within
+
+
+def unit_vectors(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Features (..., D) divided by their norms, zero where they are zero; and the norms."""
+    norms = torch.linalg.vector_norm(features, dim=-1)
+    if not bool(norms.isfinite().all()):
+        # So large that their squares overflow. Directions do not depend on the scale.
+        features = features / features.abs().amax(-1, keepdim=True)
+        norms = torch.linalg.vector_norm(features, dim=-1)
+    return features * torch.where(norms > 0, 1 / norms, 0.0)[..., None], norms
 
 
 class MatrixSimilarity(OneHotWithin):
@@ -109,8 +116,9 @@ class FunctionSimilarity(OneHotWithin):
                 f"similarity: the operator must map a tensor of shape {tuple(given.shape)} to one "
                 f"of the same shape, but returned {got}"
             )
+        if result.dtype != given.dtype or not bool(result.isfinite().all()):
+            raise ValueError(
+                f"similarity: the operator must return finite numbers of dtype {given.dtype}, but "
+                f"returned {result.dtype}{'' if result.isfinite().all() else ' with NaN or inf'}"
+            )
         return result.mT if self._batched else result.mT[None]
-
-
-def _parts(n_rows: int) -> list[slice]:
-    return [slice(i, i + ROWS_AT_A_TIME) for i in range(0, n_rows, ROWS_AT_A_TIME)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -142,7 +143,7 @@ def solve(
     >>> plan.selected
     array([ True, False, False,  True])
     """
-    reduce: Reduce = OneShard() if group is None else Shards(group)
+    reduce = _rows_of(group)
     door, log_p, probs = read_probabilities(pred_probs, log_probs)
     batch, n_classes, n = log_p.shape
     given = None if labels is None else read_labels(labels, door, (batch, n), n_classes)
@@ -193,12 +194,14 @@ def _stopping(dtype: torch.dtype, limit: int, fixed: int | None) -> Stopping:
 
 
 def _count(name: str, value: int) -> int:
-    if int(value) != value or value < 1:
+    if not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
     return int(value)
 
 
 def _potentials_of(start: Plan, b: Tensor, door: Door) -> Tensor:
+    if not isinstance(start, Plan):
+        raise ValueError(f"start must be a Plan that csot.solve returned, got {start!r}")
     log_v = door.batch_of("start", start.log_v, axes=1)
     if log_v.shape != b.shape:
         raise ValueError(
@@ -206,6 +209,17 @@ def _potentials_of(start: Plan, b: Tensor, door: Door) -> Tensor:
             f"{tuple(b.shape)}: a plan of the same classes and batch is needed"
         )
     return log_v.to(b.dtype)
+
+
+def _rows_of(group: ProcessGroup | None) -> Reduce:
+    if group is None:
+        return OneShard()
+    if not isinstance(group, torch.distributed.ProcessGroup):
+        raise ValueError(
+            f"group must be a torch.distributed process group (torch.distributed.group.WORLD for "
+            f"all processes), got {group!r}"
+        )
+    return Shards(group)
 
 
 def _warn(outcome: Outcome) -> None:
