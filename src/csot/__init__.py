@@ -1,10 +1,48 @@
 """CSOT: find wrong labels, fix them, and train models that survive them."""
 
-from csot import curriculum as curriculum
-from csot.allocate import Allocation as Allocation
-from csot.allocate import allocate as allocate
-from csot.clean import LabelCleaner as LabelCleaner
-from csot.clean import find_label_issues as find_label_issues
-from csot.ot import ConvergenceWarning as ConvergenceWarning
-from csot.ot import Plan as Plan
-from csot.ot import solve as solve
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from csot import curriculum as curriculum
+    from csot.allocation import Allocation as Allocation
+    from csot.allocation import allocate as allocate
+    from csot.clean import LabelCleaner as LabelCleaner
+    from csot.clean import find_label_issues as find_label_issues
+    from csot.ot import ConvergenceWarning as ConvergenceWarning
+    from csot.ot import Plan as Plan
+    from csot.ot import solve as solve
+
+_HOMES = {
+    "Allocation": "allocation",
+    "ConvergenceWarning": "ot",
+    "LabelCleaner": "clean",
+    "Plan": "ot",
+    "allocate": "allocation",
+    "find_label_issues": "clean",
+    "solve": "ot",
+}
+"""Where each name lives; a name that is not here is a module of its own."""
+
+__all__ = [
+    "Allocation",
+    "ConvergenceWarning",
+    "LabelCleaner",
+    "Plan",
+    "allocate",
+    "curriculum",
+    "find_label_issues",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a name when it is first asked for: `csot --help` should not wait for torch."""
+    if name not in __all__:
+        raise AttributeError(f"module 'csot' has no attribute {name!r}")
+    home = _import_module(f"csot.{_HOMES.get(name, name)}")
+    return getattr(home, name) if name in _HOMES else home
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

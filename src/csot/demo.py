@@ -1,4 +1,4 @@
-"""The main job on real data: clean scikit-learn's handwritten digits, 30 % of whose labels are wrong.
+"""The main job on real data: scikit-learn's handwritten digits, 30 % of their labels wrong.
 
 `make demo` or `python -m csot.demo [FOLDER]` writes the digits as images, one folder per given
 label, runs `csot clean` on them, compares what it found with the truth (which it did not see), and
@@ -33,7 +33,7 @@ def pixels(paths: list[Path]) -> npt.NDArray[np.float32]:
 
 
 def write_digits(folder: Path) -> dict[str, int]:
-    """The 1,797 digits as PNG files, FLIPPED of them under another digit's name; the truth by id."""
+    """The digits as PNG files, some under another digit's name; returns the truth by id."""
     images, labels = load_digits(return_X_y=True)
     rng = np.random.default_rng(SEED)
     wrong = rng.random(len(labels)) < FLIPPED

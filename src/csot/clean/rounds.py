@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from csot.allocate import allocate
+from csot.allocation import allocate
 from csot.clean.basis import Basis
 from csot.clean.evidence import Evidence
 from csot.clean.folds import Folds

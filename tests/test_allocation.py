@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import csot
-from csot.allocate import Variant
+from csot.allocation import Variant
 from helpers import make_instance
 from reference import transport as reference
 

@@ -1,0 +1,132 @@
+"""`csot clean`: read, embed, judge, write, tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from csot.commands.features import features_of, plan_embedding
+from csot.commands.outcome import show_outcome
+from csot.commands.priors import align_probabilities, classes_of, parse_class_prior
+from csot.commands.results import Judged, write_results
+from csot.commands.terminal import Terminal
+from csot.data import Columns, DataError, LabelledData, read_data, read_verified
+
+
+@dataclass(frozen=True)
+class CleanOptions:
+    """What the user asked for."""
+
+    data: Path
+    out: Path
+    columns: Columns
+    root: Path | None = None
+    embedder: str | None = None
+    verified: Path | None = None
+    class_prior: str | None = None
+    seed: int = 0
+    force: bool = False
+
+    def again(self) -> list[str]:
+        """The command that feeds decisions back into the same run."""
+        columns = self.columns
+        given = {
+            "--label": columns.label,
+            "--text": columns.text,
+            "--image": columns.image,
+            "--id": columns.id,
+            "--features": None if columns.features is None else ",".join(columns.features),
+            "--root": self.root,
+            "--embedder": self.embedder,
+            "--class-prior": self.class_prior,
+            "--seed": self.seed or None,
+            "--verified": self.verified or "verified.csv",
+        }
+        options = [[name, str(value)] for name, value in given.items() if value is not None]
+        return ["csot", "clean", str(self.data), "--out", str(self.out), *chain(*options)]
+
+
+def run_clean(options: CleanOptions, terminal: Terminal) -> None:
+    """Leave a finished run in `options.out`; `options.data` is only read."""
+    from csot.clean import LabelCleaner
+    from csot.records import Run
+
+    _refuse_overlap(options.data, options.out)
+    clock = _Clock()
+    with clock("read"):
+        cache = plan_embedding(
+            options.data, options.out, options.columns, options.root, options.embedder
+        )
+        if cache is None:
+            data = read_data(options.data, options.columns, options.root)
+        else:
+            data = read_data(options.data, options.columns, options.root, cache.fault)
+        verified = None if options.verified is None else read_verified(options.verified, data)
+        classes = classes_of(data, verified)
+        prior = parse_class_prior(options.class_prior, classes)
+        pred_probs = align_probabilities(data, classes)
+    _tell_skipped(data, terminal)
+    source = {
+        "kind": data.kind,
+        "path": str(options.data.resolve()),
+        "root": str(data.root.resolve()),
+    }
+    run = Run.create(options.out, force=options.force, source=source)
+    with clock("embed"):
+        features = features_of(data, cache, terminal)
+    with clock("clean"):
+        cleaner = LabelCleaner(
+            class_prior=prior, random_state=options.seed, progress=terminal.shows_progress
+        ).fit(features, data.labels, pred_probs, data.ids, verified)
+    settings = {
+        "label": options.columns.label,
+        "text": options.columns.text,
+        "image": options.columns.image,
+        "id": options.columns.id,
+        "features": data.feature_columns,
+        "embedder": None if cache is None else cache.embedder.name,
+        "verified": None if verified is None else sum(label is not None for label in verified),
+        "class_prior": options.class_prior,
+        "seed": options.seed,
+    }
+    judged = Judged(data, cleaner, source, settings, clock.seconds)
+    write_results(run, judged)
+    show_outcome(cleaner, data, options.out, options.again(), terminal)
+
+
+def _refuse_overlap(data: Path, out: Path) -> None:
+    """The run must not lie in the data, nor the data in the run: one would overwrite the other."""
+    run, source = out.resolve(), data.resolve()
+    if run == source or run.is_relative_to(source):
+        raise DataError(
+            f"--out {out} is or lies in the data {data}, which is never changed; choose a folder "
+            "outside of it"
+        )
+    if source.is_relative_to(run):
+        raise DataError(
+            f"{data} lies in --out {out}, where results are replaced; choose another folder"
+        )
+
+
+def _tell_skipped(data: LabelledData, terminal: Terminal) -> None:
+    for skipped in data.skipped[:3]:
+        terminal.warn(f"skipped {skipped.id}: {skipped.reason}")
+    if len(data.skipped) > 3:
+        terminal.warn(f"skipped {len(data.skipped):,} in all; summary.json lists them")
+
+
+class _Clock:
+    """Seconds by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - start, 3)

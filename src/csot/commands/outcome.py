@@ -1,0 +1,71 @@
+"""The result in a few lines on the terminal."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from csot.commands.terminal import Terminal
+from csot.data import LabelledData
+
+if TYPE_CHECKING:
+    from csot.clean import LabelCleaner
+
+CONFUSIONS = 5
+
+
+def show_outcome(
+    cleaner: LabelCleaner, data: LabelledData, out: Path, again: list[str], terminal: Terminal
+) -> None:
+    """How many labels are wrong, which are mixed up, where the results are and what comes next."""
+    findings = cleaner.findings_
+    n = len(findings)
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(justify="right", style="dim")
+
+    def count(name: str, number: int) -> None:
+        table.add_row(name, f"{number:,}", f"{number / n:.1%}")
+
+    count("rows", n)
+    count("labels that look wrong", int(findings["is_label_issue"].sum()))
+    count("corrected", int((findings["status"] == "corrected").sum()))
+    count("uncertain", int((findings["status"] == "uncertain").sum()))
+    unlabelled = sum(label is None for label in data.labels)
+    if unlabelled:
+        count("without a label", unlabelled)
+    if data.skipped:
+        table.add_row("skipped", f"{len(data.skipped):,}", "")
+    table.add_row("estimated noise rate", "", f"{cleaner.noise_rate_:.1%}")
+    terminal.say(table)
+    terminal.say()
+    issues = findings[findings["is_label_issue"]]
+    pairs = Counter(
+        (str(given), str(right))
+        for given, right in zip(issues["given_label"], issues["corrected_label"], strict=True)
+        if given is not None and str(given) != str(right)
+    )
+    if pairs:
+        confusions = Table("given", "suggested", "rows", box=None, pad_edge=False)
+        for (given, right), number in pairs.most_common(CONFUSIONS):
+            confusions.add_row(Text(given), Text(right), f"{number:,}")
+        terminal.say(confusions)
+        terminal.say()
+    terminal.say(Text(f"Results in {out}; look at {out / 'report.html'}"))
+    terminal.say(Text(_next_step(out, again)))
+
+
+def _next_step(out: Path, again: list[str]) -> str:
+    if find_spec("csot.review") is not None:
+        return f"Next: csot review {shlex.quote(str(out))}"
+    return (
+        f"Next: put what you checked into {again[-1]} (columns id, label), and run\n"
+        f"  {shlex.join(again)}"
+    )

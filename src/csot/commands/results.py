@@ -1,0 +1,108 @@
+"""What was found -> the files of a run."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from csot.data import LabelledData
+
+if TYPE_CHECKING:
+    from csot.clean import LabelCleaner
+    from csot.records import Run
+
+SHOWN_COLUMNS = 20
+"""Cells of a table's row that an annotator sees."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The data, the fitted cleaner, and how it came about."""
+
+    data: LabelledData
+    cleaner: LabelCleaner
+    source: Mapping[str, str]
+    settings: Mapping[str, Any]
+    timings: Mapping[str, float]
+
+
+def write_results(run: Run, judged: Judged) -> None:
+    """Every file; the summary after the tables, the report last, because it reads them."""
+    from csot.report import write_report
+
+    data, findings = judged.data, judged.cleaner.findings_
+    samples = sample_table(data)
+    run.write_findings(findings)
+    run.write_samples(samples)
+    run.write_probabilities(judged.cleaner.posterior_)
+    table = data.table
+    if table is None:
+        own = pd.DataFrame({"id": data.ids, "given_label": data.labels}, index=findings.index)
+        run.write_corrected(own.rename_axis(None), findings, label_column="given_label")
+    else:
+        run.write_corrected(table, findings, label_column=data.label_column)
+    shown = None if table is None else table.iloc[:, :SHOWN_COLUMNS]
+    run.write_label_studio(
+        findings,
+        samples if len(samples.columns) else None,
+        shown,
+        class_names=list(judged.cleaner.classes_),
+    )
+    run.write_summary(summary_of(judged))
+    write_report(run)
+
+
+def sample_table(data: LabelledData) -> pd.DataFrame:
+    """By id: the path of the image below the root, or the text, or nothing."""
+    index = pd.Index(data.ids, dtype=object)
+    if data.images is not None:
+        paths = [
+            path.relative_to(data.root).as_posix() if path.is_relative_to(data.root) else str(path)
+            for path in data.images
+        ]
+        return pd.DataFrame({"image": paths}, index=index)
+    if data.texts is not None:
+        return pd.DataFrame({"text": data.texts}, index=index)
+    return pd.DataFrame(index=index)
+
+
+def summary_of(judged: Judged) -> dict[str, Any]:
+    """Counts, estimates and circumstances."""
+    data, cleaner = judged.data, judged.cleaner
+    findings = cleaner.findings_
+    return {
+        "n_rows": len(findings),
+        "n_classes": len(cleaner.classes_),
+        "class_names": list(cleaner.classes_),
+        "n_issues": int(findings["is_label_issue"].sum()),
+        "n_corrected": int((findings["status"] == "corrected").sum()),
+        "n_uncertain": int((findings["status"] == "uncertain").sum()),
+        "n_unlabelled": int(sum(label is None for label in data.labels)),
+        "noise_rate": cleaner.noise_rate_,
+        "noise_matrix": np.asarray(cleaner.noise_matrix_),
+        "class_prior": np.asarray(cleaner.class_prior_),
+        "settings": judged.settings,
+        "versions": _versions(),
+        "timings": judged.timings,
+        "source": judged.source,
+        "skipped": [{"id": skipped.id, "reason": skipped.reason} for skipped in data.skipped],
+        "history": cleaner.history_.reset_index(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    packages = ("csot", "torch", "numpy", "scipy", "scikit-learn", "pandas")
+    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,89 @@
+"""What a command says: results on standard output; progress, warnings, errors on standard error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Literal, TextIO
+
+import typer
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+EXPECTED = (ValueError, OSError, ImportError)
+"""What users can mend: one red line and exit code 2, no traceback."""
+
+
+class Terminal:
+    """A block in which warnings are yellow lines, and errors red ones that end the command."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._out = Console(quiet=quiet)
+        self._err = Console(stderr=True)
+        self.shows_progress = not quiet and self._err.is_terminal
+        self._warnings = warnings.catch_warnings()
+        self._seen: set[str] = set()
+
+    def __enter__(self) -> Terminal:
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = self._show_warning
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Literal[False]:
+        self._warnings.__exit__(kind, error, trace)
+        if isinstance(error, KeyboardInterrupt):
+            self._line("interrupted: the same command goes on where this one stopped", "red")
+            raise typer.Exit(130) from None
+        if isinstance(error, EXPECTED):
+            self._line(f"error: {' '.join(str(error).split())}", "red")
+            raise typer.Exit(2) from None
+        return False
+
+    def say(self, line: RenderableType = "") -> None:
+        """On standard output, unless quiet."""
+        self._out.print(line, soft_wrap=isinstance(line, str | Text), highlight=False)
+
+    def warn(self, message: str) -> None:
+        """Once each."""
+        if message not in self._seen:
+            self._seen.add(message)
+            self._line(f"warning: {message}", "yellow")
+
+    @contextmanager
+    def bar(self, description: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A progress bar; the function moves it on."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        hidden = not self.shows_progress
+        with Progress(*columns, console=self._err, transient=True, disable=hidden) as progress:
+            task = progress.add_task(description, total=total)
+            yield lambda count: progress.advance(task, count)
+
+    def _line(self, message: str, style: str) -> None:
+        self._err.print(Text(message, style=style), soft_wrap=True)
+
+    def _show_warning(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        """In place of `warnings.showwarning`."""
+        self.warn(str(message))

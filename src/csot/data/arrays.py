@@ -1,0 +1,144 @@
+"""An .npz file, or a folder of .npy files: features, labels and what may go with them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from csot.data.errors import DataError, listed, nearest
+from csot.data.ids import tidy_ids
+from csot.data.labelled import LabelledData, Labels, Matrix
+from csot.data.labels import check_classes, tidy_labels
+from csot.data.matrix import check_matrix
+
+NAMES = ("features", "labels", "pred_probs", "ids", "class_names")
+
+
+def is_array_folder(folder: Path) -> bool:
+    return (folder / "features.npy").exists() or (folder / "labels.npy").exists()
+
+
+def read_npz(path: Path) -> LabelledData:
+    """Keys `features` and `labels`; `pred_probs`, `ids` and `class_names` if there."""
+    try:
+        archive = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(
+            f"{path} is no readable .npz file ({error}); write it with "
+            "numpy.savez(path, features=..., labels=...)"
+        ) from error
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise DataError(f"{path} is a single array; write numpy.savez(path, features=..., ...)")
+    with archive:
+        held = list(archive.files)
+        arrays = {name: _load(path, name, lambda n: archive[n]) for name in NAMES if name in held}
+    return _from_arrays(path, arrays, held)
+
+
+def read_array_folder(folder: Path) -> LabelledData:
+    """`features.npy` (memory-mapped) and `labels.npy`; the optional arrays likewise."""
+    held = sorted(path.stem for path in folder.glob("*.npy"))
+
+    def load(name: str) -> npt.NDArray[Any]:
+        mode: Literal["r"] | None = "r" if name in ("features", "pred_probs") else None
+        array: npt.NDArray[Any] = np.load(
+            folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False
+        )
+        return array
+
+    arrays = {name: _load(folder, name, load) for name in NAMES if name in held}
+    return _from_arrays(folder, arrays, held)
+
+
+def _load(path: Path, name: str, load: Any) -> npt.NDArray[Any]:
+    try:
+        array: npt.NDArray[Any] = load(name)
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+        if "allow_pickle" in str(error) or "Object" in str(error):
+            remedy = ".astype(str)" if name != "features" else ".astype('float32')"
+            raise DataError(
+                f"{path}: {name} holds Python objects, and pickles are not read because they can "
+                f"run code; save {name}{remedy} instead"
+            ) from error
+        raise DataError(f"{path}: {name} cannot be read: {error}") from error
+    return array
+
+
+def _from_arrays(
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], held: list[str]
+) -> LabelledData:
+    for name in ("features", "labels"):
+        if name not in arrays:
+            raise DataError(
+                f"{path} has no array {name!r}; it holds {listed(held) or 'nothing'}"
+                f"{nearest(name, held)}"
+            )
+    features = check_matrix(arrays["features"], f"{path}: features")
+    n = len(features)
+    for name in ("labels", "ids"):
+        if name in arrays and arrays[name].shape != (n,):
+            raise DataError(
+                f"{path}: {name} has shape {arrays[name].shape}, but features has {n} rows; "
+                f"({n},) is needed"
+            )
+    class_names = None
+    if "class_names" in arrays:
+        class_names = [str(name) for name in arrays["class_names"].ravel()]
+        tidy_ids(class_names, f"{path}: class_names")
+    labels = tidy_labels(arrays["labels"], f"{path}: labels")
+    if class_names is not None:
+        labels = _named(labels, class_names, path)
+    check_classes(labels, f"{path}: labels")
+    pred_probs = None
+    if "pred_probs" in arrays:
+        pred_probs = _check_probabilities(arrays["pred_probs"], n, labels, class_names, path)
+    ids = arrays["ids"] if "ids" in arrays else range(n)
+    return LabelledData(
+        kind="arrays",
+        root=path if path.is_dir() else path.parent,
+        ids=tidy_ids(ids, f"{path}: ids"),
+        labels=labels,
+        class_names=class_names,
+        features=features,
+        pred_probs=pred_probs,
+    )
+
+
+def _named(labels: Labels, class_names: list[str], path: Path) -> Labels:
+    """Numbers become the names they stand for; names are looked up."""
+    named = np.empty_like(labels)
+    known = set(class_names)
+    for row, label in enumerate(labels):
+        if label is None:
+            named[row] = None
+        elif str(label) in known:
+            named[row] = str(label)
+        elif isinstance(label, int) and 0 <= label < len(class_names):
+            named[row] = class_names[label]
+        else:
+            raise DataError(
+                f"{path}: the label {label!r} in row {row} (from 0) is neither a name nor a number "
+                f"of class_names ({len(class_names)}: {listed(class_names, 5)})"
+                f"{nearest(str(label), class_names)}"
+            )
+    return named
+
+
+def _check_probabilities(
+    pred_probs: npt.NDArray[Any], n: int, labels: Labels, class_names: list[str] | None, path: Path
+) -> Matrix:
+    where = f"{path}: pred_probs"
+    found = {label for label in labels if label is not None}
+    classes = len(found) if class_names is None else len(class_names)
+    if pred_probs.shape != (n, classes):
+        source = "different labels" if class_names is None else "class_names"
+        raise DataError(
+            f"{where} has shape {pred_probs.shape}; ({n}, {classes}) is needed: {n} rows and "
+            f"{classes} {source}; where a class has no label, save class_names too"
+        )
+    return check_matrix(pred_probs, where)

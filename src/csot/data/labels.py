@@ -1,0 +1,90 @@
+"""Labels as the user wrote them -> labels of one type, checked."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from numbers import Integral, Real
+
+import numpy as np
+
+from csot.data.cells import is_missing
+from csot.data.errors import DataError, DataWarning, listed
+from csot.data.labelled import Labels
+
+
+def tidy_labels(values: Iterable[object], where: str) -> Labels:
+    """All `int` or all `str`, (N,); None where a label is missing: empty, NaN, None or -1.
+
+    Text that reads as whole numbers throughout becomes `int`, so that class 10 comes after 9.
+    """
+    tidy = [_tidy(value) for value in values]
+    present = [label for label in tidy if label is not None]
+    numbers = [label for label in present if isinstance(label, int)]
+    out = np.empty(len(tidy), dtype=object)
+    if len(numbers) == len(present):
+        # Of two classes -1 and 1 it is one; beside two others it can only mean "none".
+        absent = -1 if len(set(numbers)) > 2 and min(numbers) == -1 else None
+        out[:] = [None if label == absent else label for label in tidy]
+        return out
+    words = [label for label in present if not isinstance(label, int)]
+    if numbers:
+        warnings.warn(
+            f"{where} mixes numbers (such as {numbers[0]}) and text (such as {words[0]!r}): "
+            "all of them are read as text",
+            DataWarning,
+            stacklevel=2,
+        )
+    out[:] = [None if label is None else str(label) for label in tidy]
+    return out
+
+
+def _tidy(value: object) -> int | str | None:
+    if is_missing(value):
+        return None
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return int(number) if number.is_integer() else repr(number)
+    text = str(value).strip()
+    return _whole(text) if text else None
+
+
+def _whole(text: str) -> int | str:
+    """`7`, `-1` and `7.0` are whole numbers; `07` is a name."""
+    digits = text.removesuffix(".0").removeprefix("-")
+    if digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0"):
+        return int(text.removesuffix(".0"))
+    return text
+
+
+def check_classes(labels: Labels, where: str) -> None:
+    """An error where there is nothing to compare, a warning where there is little."""
+    counts = Counter(label for label in labels if label is not None)
+    if not counts:
+        raise DataError(f"{where} is empty: no row has a label; label some rows first")
+    if len(counts) == 1:
+        only = next(iter(counts))
+        raise DataError(
+            f"{where} holds one class ({only!r}, {counts[only]} times); wrong labels show only "
+            "against another class: two are needed"
+        )
+    if max(counts.values()) == 1:
+        raise DataError(
+            f"{where} holds {len(counts)} labels and no two rows share one: that is no class "
+            f"label; the first are {listed(counts, 3)}"
+        )
+    once = [str(label) for label, count in counts.items() if count == 1]
+    if once:
+        warnings.warn(
+            f"{where}: {len(once)} class(es) with one row only ({listed(once, 5)}): kept, but a "
+            "class of one row cannot be judged reliably; add rows, or merge the class",
+            DataWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,42 @@
+"""One door for every kind of input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from csot.data.arrays import is_array_folder, read_array_folder, read_npz
+from csot.data.errors import DataError
+from csot.data.folder import read_image_folder
+from csot.data.images import fault
+from csot.data.labelled import LabelledData
+from csot.data.table import Columns, read_table
+from csot.data.table_file import CSV_SUFFIXES, PARQUET_SUFFIXES
+
+
+def read_data(
+    path: Path,
+    columns: Columns | None = None,
+    root: Path | None = None,
+    check: Callable[[Path], str | None] = fault,
+) -> LabelledData:
+    """What `path` is: a folder of images or arrays, a table, or an .npz file."""
+    columns = columns or Columns()
+    if not path.exists():
+        raise DataError(f"{path} does not exist; pass a folder of images, a table or an .npz file")
+    suffix = path.suffix.lower()
+    if path.is_file() and suffix in CSV_SUFFIXES | PARQUET_SUFFIXES:
+        return read_table(path, columns, root, check)
+    if columns != Columns() or root is not None:
+        raise DataError(
+            f"{path} is no table: --label, --text, --image, --id, --features and --root are for "
+            "CSV and Parquet files"
+        )
+    if path.is_dir():
+        return read_array_folder(path) if is_array_folder(path) else read_image_folder(path, check)
+    if suffix == ".npz":
+        return read_npz(path)
+    raise DataError(
+        f"{path}: files of the kind {suffix or 'without an ending'!r} are not read; pass a folder "
+        "of images, .csv, .tsv, .parquet or .npz"
+    )

@@ -1,0 +1,190 @@
+"""A CSV or Parquet table with a label column, and text, image paths or numbers beside it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from csot.data.cells import cell_text
+from csot.data.errors import DataError, DataWarning, listed, nearest
+from csot.data.ids import tidy_ids
+from csot.data.images import fault
+from csot.data.labelled import LabelledData, Matrix, Skipped
+from csot.data.labels import check_classes, tidy_labels
+from csot.data.matrix import check_matrix
+from csot.data.table_file import column_names, load_table
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what. With neither text nor image, the features are numeric columns."""
+
+    label: str | None = None
+    text: str | None = None
+    image: str | None = None
+    id: str | None = None
+    features: Sequence[str] | None = None
+
+
+def read_table(
+    path: Path,
+    columns: Columns,
+    root: Path | None = None,
+    check: Callable[[Path], str | None] = fault,
+) -> LabelledData:
+    """The table as samples. Image paths start from `root`, else from the table's own folder."""
+    names = column_names(path)
+    columns = _settle(columns, names, path)
+    assert columns.label is not None
+    named = {columns.label, columns.id, columns.text, columns.image}
+    numeric: set[str] = set()
+    if columns.text is None and columns.image is None:
+        numeric = set(columns.features or names) - named
+    table = load_table(path, numeric)
+    labels = tidy_labels(table[columns.label], f"{path}: column {columns.label!r}")
+    ids = range(len(table)) if columns.id is None else table[columns.id]
+    keys = tidy_ids(ids, str(path) if columns.id is None else f"{path}: column {columns.id!r}")
+    table.index = pd.Index(keys, dtype=object)
+    whole = LabelledData(
+        kind="table",
+        root=(root or path.parent),
+        ids=keys,
+        labels=labels,
+        table=table,
+        label_column=columns.label,
+    )
+    where = f"{path}: column {columns.label!r}"
+    if columns.text is not None:
+        data = _with_texts(whole, columns.text)
+    elif columns.image is not None:
+        data = _with_images(whole, columns.image, path, check)
+    else:
+        if columns.features is None:
+            columns = replace(columns, features=_numeric_columns(table, named, path))
+        chosen = list(columns.features or ())
+        features = _matrix(table, chosen, path)
+        data = replace(whole, features=features, feature_columns=chosen)
+    check_classes(data.labels, where)
+    return data
+
+
+def _settle(columns: Columns, names: list[str], path: Path) -> Columns:
+    """Every name exists; an `id` column is found by its name."""
+    if columns.label is None:
+        raise DataError(
+            f"{path} is a table: name its label column with --label; it has {listed(names)}"
+        )
+    if columns.text is not None and columns.image is not None:
+        raise DataError("--text and --image are both given: one sample is either, drop one")
+    given = {
+        "--label": columns.label,
+        "--text": columns.text,
+        "--image": columns.image,
+        "--id": columns.id,
+    }
+    asked = [(option, name) for option, name in given.items() if name is not None]
+    asked += [("--features", name) for name in columns.features or ()]
+    for option, name in asked:
+        if name not in names:
+            raise DataError(
+                f"{path} has no column {name!r} ({option}); it has {listed(names)}"
+                f"{nearest(name, names)}"
+            )
+    if columns.label in {columns.text, columns.image, *(columns.features or ())}:
+        raise DataError(f"the label column {columns.label!r} cannot also be what it is judged by")
+    if columns.id is None:
+        found = [name for name in names if name.lower() == "id" and name != columns.label]
+        columns = replace(columns, id=found[0] if found else None)
+    return columns
+
+
+def _numeric_columns(table: pd.DataFrame, named: set[str | None], path: Path) -> list[str]:
+    """All columns of numbers; one that is mostly numbers is an error, not silently left out."""
+    found = []
+    for name in table.columns:
+        column = table[name]
+        if name in named:
+            continue
+        if name.startswith("Unnamed:"):
+            warnings.warn(
+                f"{path}: the column without a name looks like row numbers and is left out; name "
+                "it in --features to use it",
+                DataWarning,
+                stacklevel=3,
+            )
+        elif pd.api.types.is_numeric_dtype(column.dtype) or _mostly_numbers(column):
+            found.append(name)
+    if not found:
+        raise DataError(
+            f"{path} has no numeric column to judge the labels by; it has {listed(table.columns)}; "
+            "name a text column with --text or image paths with --image"
+        )
+    return found
+
+
+def _mostly_numbers(column: pd.Series) -> bool:
+    return bool(pd.to_numeric(column, errors="coerce").notna().mean() > 0.5)
+
+
+def _matrix(table: pd.DataFrame, names: list[str], path: Path) -> Matrix:
+    """(N, D) float64; an error names the first cell that is no number."""
+    for name in names:
+        column = table[name]
+        numbers = pd.to_numeric(column, errors="coerce")
+        if bool(numbers.isna().any()):
+            row = int(np.flatnonzero(numbers.isna())[0])
+            cell = column.iloc[row]
+            shown = repr(cell) if isinstance(cell, str) else str(cell)
+            raise DataError(
+                f"{path}: column {name!r} holds {shown} in row {row} (from 0), which "
+                "is no number; fill it in, drop the row, or choose columns with --features"
+            )
+    values = table[names].apply(pd.to_numeric).to_numpy(dtype=np.float64)
+    return check_matrix(values, f"{path}: features", names)
+
+
+def _with_texts(whole: LabelledData, column: str) -> LabelledData:
+    assert whole.table is not None
+    cells = [cell_text(value) for value in whole.table[column]]
+    reasons = [None if cell.strip() else f"empty text in column {column!r}" for cell in cells]
+    data = _without(whole, reasons)
+    texts = [cell for cell, reason in zip(cells, reasons, strict=True) if reason is None]
+    if not texts:
+        raise DataError(f"column {column!r} holds no text in any row")
+    return replace(data, texts=texts)
+
+
+def _with_images(
+    whole: LabelledData, column: str, path: Path, check: Callable[[Path], str | None]
+) -> LabelledData:
+    assert whole.table is not None
+    cells = [cell_text(value) for value in whole.table[column]]
+    paths = [whole.root / cell.strip() for cell in cells]
+    reasons = [
+        check(image) if cell.strip() else f"no path in column {column!r}"
+        for cell, image in zip(cells, paths, strict=True)
+    ]
+    if all(reason is not None for reason in reasons):
+        raise DataError(
+            f"{path}: no image of column {column!r} can be read; the first is {paths[0]} "
+            f"({reasons[0]}); say where the paths start with --root"
+        )
+    kept = [image for image, reason in zip(paths, reasons, strict=True) if reason is None]
+    return replace(_without(whole, reasons), images=kept)
+
+
+def _without(whole: LabelledData, reasons: Sequence[str | None]) -> LabelledData:
+    """The samples without a reason against them; the others are listed."""
+    keep = np.array([reason is None for reason in reasons], dtype=bool)
+    pairs = list(zip(whole.ids, reasons, strict=True))
+    return replace(
+        whole,
+        ids=[key for key, reason in pairs if reason is None],
+        labels=whole.labels[keep],
+        skipped=[Skipped(key, reason) for key, reason in pairs if reason is not None],
+    )

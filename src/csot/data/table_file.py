@@ -1,0 +1,101 @@
+"""A table from disk, cell by cell as the user wrote it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from csot.data.errors import DataError, require
+
+CSV_SUFFIXES = frozenset({".csv", ".tsv", ".txt"})
+PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
+
+
+def column_names(path: Path) -> list[str]:
+    """The header, without reading the rows."""
+    with _explained(path):
+        if _is_parquet(path):
+            parquet = require("pyarrow.parquet", "parquet", f"reading {path.name}")
+            return [str(name) for name in parquet.read_schema(path).names]
+        # Read as a row: pandas would rename a column that is there twice.
+        header = pd.read_csv(path, nrows=1, header=None, dtype=str, **_form(path))
+    names = [str(name) for name in header.iloc[0]]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise DataError(f"{path} has the column {twice[0]!r} twice: rename one of them")
+    return names
+
+
+def load_table(path: Path, numeric: Collection[str]) -> pd.DataFrame:
+    """Every row. In a CSV, cells outside the `numeric` columns stay the text they are, so that
+    `007` and `NA` survive; a `numeric` column with a cell that is no number stays text too."""
+    with _explained(path):
+        if _is_parquet(path):
+            table = pd.read_parquet(path, engine="pyarrow")
+            # A named index is a column like any other.
+            table = (
+                table.reset_index()
+                if table.index.name is not None
+                else table.reset_index(drop=True)
+            )
+        else:
+            text = {name: str for name in column_names(path) if name not in numeric}
+            table = pd.read_csv(path, dtype=text, low_memory=False, **_form(path))
+    table.columns = [str(name) for name in table.columns]
+    if table.empty:
+        raise DataError(f"{path} has a header but no rows")
+    return table
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in PARQUET_SUFFIXES
+
+
+def _form(path: Path) -> dict[str, Any]:
+    """How the file is to be read: the separator is the most frequent one in its first line."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        header = file.readline()
+    separator = max(",;\t|", key=header.count)
+    return {
+        "sep": separator,
+        "encoding": "utf-8-sig",
+        "keep_default_na": False,
+        "na_values": [],
+        "index_col": False,
+    }
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Errors of the parsers as `DataError`."""
+    try:
+        if path.stat().st_size == 0:
+            raise DataError(f"{path} is empty")
+        with warnings.catch_warnings():
+            # Cells beyond the header would be dropped with no more than a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            yield
+    except pd.errors.EmptyDataError as error:
+        raise DataError(f"{path} is empty") from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8, for instance by "
+            "iconv -f latin1 -t utf-8"
+        ) from error
+    except pd.errors.ParserError as error:
+        raise DataError(f"{path} is no regular CSV: {str(error).strip()}") from error
+    except pd.errors.ParserWarning as error:
+        raise DataError(
+            f"{path} has rows with more cells than its header names: check the commas"
+        ) from error
+    except DataError:
+        raise
+    except (ValueError, OSError) as error:
+        if not _is_parquet(path):
+            raise
+        raise DataError(f"{path} is no readable Parquet file: {error}") from error

@@ -1,0 +1,176 @@
+"""Embeddings kept by content: what did not change is not embedded again.
+
+`embeddings.npy` holds one row per different content, `embeddings.json` the hash of each row, the
+embedder, and size and time of the files, so that an unchanged file need not be read to be known.
+While embedding goes on, finished chunks lie in `embeddings.parts`; the next call takes them up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from csot.data.errors import DataError
+from csot.embed.embedder import Embedder, Samples
+
+MATRIX, INDEX, PARTS = "embeddings.npy", "embeddings.json", "embeddings.parts"
+Rows = npt.NDArray[np.float32]
+
+
+class EmbeddingCache:
+    """The embeddings that `folder` keeps of one embedder. Nothing is written before `embed`."""
+
+    def __init__(self, folder: Path, embedder: Embedder, root: Path) -> None:
+        self._folder = folder
+        self._embedder = embedder
+        self._root = root
+        self._files: dict[str, list[Any]] = {}  # path below the root -> size, time, hash
+        self._row: dict[str, int] = {}  # hash -> row of the matrix
+        index = _read_json(folder / INDEX)
+        if index.get("embedder") == self._identity and (folder / MATRIX).exists():
+            hashes = index["rows"]
+            # The index is written last: a longer matrix is a call that was cut off in between.
+            if len(hashes) <= len(_open(folder / MATRIX)):
+                self._row = {key: row for row, key in enumerate(hashes)}
+                self._files = index["files"]
+
+    @property
+    def _identity(self) -> list[str]:
+        return [self._embedder.name, self._embedder.version]
+
+    def knows(self, path: Path) -> bool:
+        """Whether this file was embedded before and has not been touched since."""
+        try:
+            return self._hash_if_untouched(path) in self._row
+        except OSError:
+            return False
+
+    def embed(self, samples: Samples, advance: Callable[[int], None] | None = None) -> Rows:
+        """(N, D). `advance` is told how many samples were done, those known already included."""
+        hashes = [self._hash(sample) for sample in samples]
+        first = dict(zip(reversed(hashes), reversed(samples), strict=True))
+        wanted = dict.fromkeys(hashes)
+        found = self._known(wanted)
+        tell = advance or (lambda count: None)
+        tell(sum(key in found for key in hashes))
+        missing = [key for key in wanted if key not in found]
+        if missing:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        counts = Counter(hashes)
+        for start in range(0, len(missing), self._embedder.chunk):
+            keys = missing[start : start + self._embedder.chunk]
+            rows = self._embedder([first[key] for key in keys])  # type: ignore[arg-type]
+            self._write_part(keys, rows)
+            found.update(zip(keys, rows, strict=True))
+            tell(sum(counts[key] for key in keys))
+        dims = {row.shape for row in found.values()}
+        if len(dims) > 1:
+            raise DataError(
+                f"the embedder {self._embedder.name} returned rows of different lengths "
+                f"({sorted(dim[0] for dim in dims)}); delete {self._folder / MATRIX} if it changed"
+            )
+        matrix = np.stack([found[key] for key in wanted])
+        files = self._states(samples, hashes)
+        if list(self._row) != list(wanted) or files != self._files:
+            self._write(list(wanted), matrix, files)
+        shutil.rmtree(self._folder / PARTS, ignore_errors=True)
+        position = {key: row for row, key in enumerate(wanted)}
+        return matrix[[position[key] for key in hashes]]
+
+    def _known(self, wanted: dict[str, None]) -> dict[str, Rows]:
+        """Rows of the cache and of an interrupted call."""
+        found: dict[str, Rows] = {}
+        for part in sorted((self._folder / PARTS).glob("*.npz")):
+            found.update(self._read_part(part))
+        if self._row:
+            matrix = _open(self._folder / MATRIX)
+            found.update({key: matrix[self._row[key]] for key in wanted if key in self._row})
+        return {key: row for key, row in found.items() if key in wanted}
+
+    def _hash(self, sample: Path | str) -> str:
+        if isinstance(sample, str):
+            return hashlib.sha256(sample.encode("utf-8", "surrogatepass")).hexdigest()
+        known = self._hash_if_untouched(sample)
+        if known is not None:
+            return known
+        with open(sample, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+
+    def _hash_if_untouched(self, path: Path) -> str | None:
+        entry = self._files.get(self._key(path))
+        if entry is None:
+            return None
+        state = path.stat()
+        known: str = entry[2]
+        return known if entry[:2] == [state.st_size, state.st_mtime_ns] else None
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix() if self._within(path) else str(path)
+
+    def _within(self, path: Path) -> bool:
+        return path.is_relative_to(self._root)
+
+    def _read_part(self, part: Path) -> dict[str, Rows]:
+        try:
+            with np.load(part, allow_pickle=False) as held:
+                if held["embedder"].tolist() != self._identity:
+                    return {}
+                return dict(zip(held["hashes"].tolist(), held["rows"], strict=True))
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            return {}  # cut off while it was written
+
+    def _write_part(self, keys: list[str], rows: Rows) -> None:
+        folder = self._folder / PARTS
+        folder.mkdir(exist_ok=True)
+        identity = np.array(self._identity)
+        part = folder / f"{uuid.uuid4().hex}.tmp"
+        with open(part, "wb") as file:
+            np.savez(file, embedder=identity, hashes=np.array(keys), rows=rows)
+        os.replace(part, part.with_suffix(".npz"))
+
+    def _states(self, samples: Samples, hashes: Sequence[str]) -> dict[str, list[Any]]:
+        """Size, time and hash of each file; nothing for texts."""
+        files: dict[str, list[Any]] = {}
+        for sample, key in zip(samples, hashes, strict=True):
+            if isinstance(sample, Path):
+                state = sample.stat()
+                files[self._key(sample)] = [state.st_size, state.st_mtime_ns, key]
+        return files
+
+    def _write(self, keys: list[str], matrix: Rows, files: dict[str, list[Any]]) -> None:
+        index = {"embedder": self._identity, "rows": keys, "files": files}
+        # Without an index the matrix means nothing: no moment at which the two disagree.
+        (self._folder / INDEX).unlink(missing_ok=True)
+        partial = self._folder / f".{MATRIX}.tmp"
+        with open(partial, "wb") as file:
+            np.save(file, matrix)
+        os.replace(partial, self._folder / MATRIX)
+        partial = self._folder / f".{INDEX}.tmp"
+        partial.write_text(json.dumps(index), encoding="utf-8")
+        os.replace(partial, self._folder / INDEX)
+        self._row = {key: row for row, key in enumerate(keys)}
+        self._files = files
+
+
+def _open(path: Path) -> Rows:
+    matrix: Rows = np.load(path, mmap_mode="r", allow_pickle=False)
+    return matrix
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

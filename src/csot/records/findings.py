@@ -1,0 +1,84 @@
+"""The findings table: one row per sample, what its label is and what we think of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+Status = Literal["clean", "corrected", "uncertain"]
+
+ID = "id"
+GIVEN = "given_label"
+PREDICTED = "predicted_label"
+CORRECTED = "corrected_label"
+IS_ISSUE = "is_label_issue"
+SCORE = "label_score"
+CONFIDENCE = "confidence"
+STATUS = "status"
+NOTE = "note"
+
+FINDINGS_COLUMNS = (
+    GIVEN,
+    PREDICTED,
+    CORRECTED,
+    IS_ISSUE,
+    SCORE,
+    CONFIDENCE,
+    STATUS,
+    NOTE,
+)
+LABEL_COLUMNS = (GIVEN, PREDICTED, CORRECTED)
+STATUSES: tuple[Status, ...] = ("clean", "corrected", "uncertain")
+
+ROUNDING = 1e-6
+"""How far a float32 probability may stray out of [0, 1]."""
+
+
+def check_findings(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table, or raise a `ValueError` that names the column, the row and the remedy.
+
+    ``given_label`` is missing (None or NaN) where no label was given; only there may
+    ``corrected_label`` and ``label_score`` be missing too. A ``clean`` row keeps its label and a
+    ``corrected`` row changes it; an ``uncertain`` row may do either.
+    """
+    if tuple(frame.columns) != FINDINGS_COLUMNS:
+        raise ValueError(
+            f"findings must have the columns {list(FINDINGS_COLUMNS)} in this order, "
+            f"got {list(frame.columns)}"
+        )
+    unlabelled = frame[GIVEN].isna()
+    for column in LABEL_COLUMNS:
+        labels = frame[column]
+        _refuse(frame, labels.astype(object) == "", column, "is empty: use None for no label")
+    _refuse(frame, frame[PREDICTED].isna(), PREDICTED, "is missing")
+    _refuse(frame, frame[CORRECTED].isna() & ~unlabelled, CORRECTED, "is missing")
+    if not pd.api.types.is_bool_dtype(frame[IS_ISSUE].dtype):
+        raise ValueError(f"{IS_ISSUE} must be boolean, got dtype {frame[IS_ISSUE].dtype}")
+    for column in (SCORE, CONFIDENCE):
+        values = frame[column]
+        if not pd.api.types.is_float_dtype(values.dtype):
+            raise ValueError(f"{column} must be float, got dtype {values.dtype}")
+        _refuse(frame, (values < -ROUNDING) | (values > 1 + ROUNDING), column, "is not in [0, 1]")
+        allowed = unlabelled if column == SCORE else np.zeros(len(frame), dtype=bool)
+        _refuse(frame, values.isna() & ~allowed, column, "is missing")
+    status = frame[STATUS].astype(object)
+    _refuse(frame, ~status.isin(STATUSES), STATUS, f"is not one of {list(STATUSES)}")
+    same = frame[GIVEN].astype(object) == frame[CORRECTED].astype(object)
+    _refuse(frame, (status == "clean") & ~same, CORRECTED, "differs from the label of a clean row")
+    _refuse(frame, (status == "corrected") & same, CORRECTED, "repeats the label it corrects")
+    is_text = frame[NOTE].map(lambda note: isinstance(note, str))
+    _refuse(frame, ~is_text.astype(bool), NOTE, "is not text: use '' for no note")
+    return frame
+
+
+def _refuse(frame: pd.DataFrame, bad: Any, column: str, what: str) -> None:
+    """Raise for the first bad row."""
+    rows = np.flatnonzero(np.asarray(bad, dtype=bool))
+    if len(rows):
+        value = frame[column].iloc[rows[0]]
+        raise ValueError(
+            f"{column} {what} in {len(rows)} of {len(frame)} rows, "
+            f"first {value!r} at id {frame.index[rows[0]]!r}"
+        )

@@ -1,0 +1,82 @@
+"""Tables to CSV and Parquet and back, without losing what hostile text can hold."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from csot.records.atomic import atomic_write
+from csot.records.findings import ID
+from csot.records.kinds import Kind, kind_of, to_text
+
+
+def has_parquet() -> bool:
+    """Whether pyarrow is installed."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def write_csv(path: Path, frame: pd.DataFrame, *, index: bool = False) -> None:
+    """UTF-8, one line per row, missing cells empty."""
+    # Python's writer leaves a lone carriage return unquoted, where every reader ends the row.
+    odd = any(isinstance(cell, str) and "\r" in cell for name in frame for cell in frame[name])
+    with atomic_write(path) as file:
+        frame.to_csv(
+            file,
+            index=index,
+            encoding="utf-8",
+            errors="surrogateescape",
+            lineterminator="\n",
+            quoting=csv.QUOTE_NONNUMERIC if odd else csv.QUOTE_MINIMAL,
+        )
+
+
+def read_text_csv(path: Path) -> pd.DataFrame:
+    """Every cell as the text in the file: no guessing, and "NA" stays "NA"."""
+    return pd.read_csv(
+        path,
+        dtype=object,
+        keep_default_na=False,
+        na_filter=False,
+        encoding="utf-8",
+        encoding_errors="surrogateescape",
+    )
+
+
+def write_parquet(path: Path, frame: pd.DataFrame) -> None:
+    """Parquet by pyarrow, which knows only valid Unicode: other characters become ``?``."""
+    valid = frame.copy()
+    for name in valid:
+        column = valid[name]
+        if pd.api.types.is_string_dtype(column.dtype):
+            cells = [_valid(cell) if isinstance(cell, str) else None for cell in column]
+            valid[name] = pd.Series(cells, index=column.index, dtype=object)
+    with atomic_write(path) as file:
+        valid.to_parquet(file, index=False, engine="pyarrow")
+
+
+def id_column(index: pd.Index) -> tuple[pd.Series[Any], Kind]:
+    """The text of the ids, which must be there and differ, and their kind."""
+    if isinstance(index, pd.MultiIndex):
+        raise ValueError(f"the index has {index.nlevels} levels: a run needs one id per row")
+    if index.hasnans:
+        raise ValueError("an id is missing: a run needs one id per row, reset the index")
+    kind = kind_of(index)
+    ids = [to_text(value, kind) for value in index]
+    repeated = pd.Index(ids, dtype=object).duplicated()
+    if repeated.any():
+        first = ids[int(repeated.argmax())]
+        raise ValueError(
+            f"{int(repeated.sum())} ids repeat, first {first!r}: "
+            f"a run needs one {ID} per row, reset the index"
+        )
+    if "" in ids:
+        raise ValueError("an id is the empty string: a run needs an id for every row")
+    return pd.Series(ids, dtype=object), kind
+
+
+def _valid(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,77 @@
+"""Findings as arrays of class numbers, which is what the report counts with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from csot.records import STATUSES
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Arrays (N,). A label is a position in ``names``, -1 where there is none."""
+
+    names: list[str]
+    given: Ints
+    predicted: Ints
+    corrected: Ints
+    issue: Bools
+    score: Floats
+    """NaN where no label was given."""
+    confidence: Floats
+    status: Ints
+    """Position in STATUSES."""
+    notes: list[str]
+
+    @property
+    def labelled(self) -> Bools:
+        return self.given >= 0
+
+    @property
+    def doubt(self) -> Floats:
+        """1 - score: the probability that the given label is wrong; 0 where none was given."""
+        return np.where(self.labelled, 1 - np.nan_to_num(self.score, nan=1.0), 0.0)
+
+    def has_status(self, status: str) -> Bools:
+        return np.equal(self.status, [str(name) for name in STATUSES].index(status))
+
+
+def encode(findings: pd.DataFrame, class_names: list[Any]) -> Coded:
+    """Number the labels: the classes of the run first, then any other that occurs."""
+    positions = {name: i for i, name in enumerate(dict.fromkeys(map(str, class_names)))}
+
+    def numbers(column: str) -> Ints:
+        labels = findings[column].tolist()
+        missing = findings[column].isna().tolist()
+        return np.array(
+            [
+                -1 if no else positions.setdefault(str(label), len(positions))
+                for label, no in zip(labels, missing, strict=True)
+            ],
+            dtype=np.int64,
+        )
+
+    given, predicted, corrected = (
+        numbers(f"{kind}_label") for kind in ("given", "predicted", "corrected")
+    )
+    statuses = {name: i for i, name in enumerate(STATUSES)}
+    return Coded(
+        names=list(positions),
+        given=given,
+        predicted=predicted,
+        corrected=corrected,
+        issue=findings["is_label_issue"].to_numpy(dtype=bool),
+        score=findings["label_score"].to_numpy(dtype=float),
+        confidence=findings["confidence"].to_numpy(dtype=float),
+        status=np.array([statuses[s] for s in findings["status"].tolist()], dtype=np.int64),
+        notes=findings["note"].tolist(),
+    )

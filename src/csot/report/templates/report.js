@@ -1,0 +1,273 @@
+"use strict";
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const data = JSON.parse(byId("data").textContent);
+  const { classes, rows } = data;
+  const STATUSES = ["clean", "corrected", "uncertain"];
+  const PAGE = 50;
+  const total = rows.id.length;
+  const number = (n) => n.toLocaleString("en-GB");
+
+  // Text goes into the page as text nodes only, never as markup.
+  const make = (tag, className, text) => {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+
+  // Theme: the system's choice until the reader makes another.
+  const root = document.documentElement;
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+  const nameTheme = () => { byId("theme").textContent = isDark() ? "Light" : "Dark"; };
+  const remember = (theme) => { try { localStorage.setItem("csot-theme", theme); } catch (_) { /* private window */ } };
+  try {
+    const kept = localStorage.getItem("csot-theme");
+    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  } catch (_) { /* private window */ }
+  byId("theme").setAttribute("aria-label", "Switch between light and dark");
+  byId("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    remember(root.dataset.theme);
+    nameTheme();
+  });
+  system.addEventListener("change", nameTheme);
+  nameTheme();
+
+  // Suspicious rows.
+  const collator = new Intl.Collator("en", { numeric: true });
+  const rank = new Map(classes.map((_, k) => k).sort((a, b) => collator.compare(classes[a], classes[b])).map((k, i) => [k, i]));
+  const position = (k) => (k < 0 ? -1 : rank.get(k));
+  const keys = {
+    suspicion: (a, b) => a - b,
+    id: (a, b) => collator.compare(rows.id[a], rows.id[b]),
+    given: (a, b) => position(rows.given[a]) - position(rows.given[b]),
+    corrected: (a, b) => position(rows.corrected[a]) - position(rows.corrected[b]),
+    confidence: (a, b) => rows.confidence[a] - rows.confidence[b],
+    score: (a, b) => rows.score[a] - rows.score[b],
+    status: (a, b) => rows.status[a] - rows.status[b],
+  };
+  const state = { key: "suspicion", falling: false, page: 0, found: [] };
+  const label = (k) => (k < 0 ? "" : classes[k]);
+  let haystack = null;
+  const searchable = () => {
+    haystack ??= rows.id.map((id, i) => [
+      id, rows.text[i] || "", label(rows.given[i]), label(rows.corrected[i]), rows.notes[rows.note[i]],
+    ].join("\n").toLowerCase());
+    return haystack;
+  };
+
+  const fill = (select, used) => {
+    for (const k of [...used].sort((a, b) => position(a) - position(b))) {
+      const option = make("option", "", k < 0 ? "(no label)" : classes[k]);
+      option.value = String(k);
+      select.append(option);
+    }
+  };
+  const suggestions = (i) => [rows.corrected[i], rows.predicted[i]];
+  const everySuggestion = new Set(data.pairs.map((pair) => pair[1]));
+  const everyGiven = new Set(data.pairs.map((pair) => pair[0]));
+  for (let i = 0; i < total; i++) {
+    everyGiven.add(rows.given[i]);
+    for (const k of suggestions(i)) if (k >= 0) everySuggestion.add(k);
+  }
+  fill(byId("given"), everyGiven);
+  fill(byId("suggested"), everySuggestion);
+
+  const matches = () => {
+    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const given = byId("given").value;
+    const suggested = byId("suggested").value;
+    const status = byId("status").value;
+    const texts = words.length ? searchable() : null;
+    const found = [];
+    for (let i = 0; i < total; i++) {
+      if (given !== "" && rows.given[i] !== Number(given)) continue;
+      if (suggested !== "" && !suggestions(i).includes(Number(suggested))) continue;
+      if (status === "issue" ? !rows.issue[i] : status !== "" && rows.status[i] !== Number(status)) continue;
+      if (texts && !words.every((word) => texts[i].includes(word))) continue;
+      found.push(i);
+    }
+    const sign = state.falling ? -1 : 1;
+    return found.sort((a, b) => sign * keys[state.key](a, b) || a - b);
+  };
+
+  const labelCell = (k, className) => {
+    if (k < 0) return make("span", "none", "none");
+    return make("bdi", className, classes[k]);
+  };
+  const cell = (name, className) => {
+    const node = make("td", className);
+    node.dataset.label = name;
+    node.setAttribute("role", "cell");
+    return node;
+  };
+  const sampleCell = (i) => {
+    const node = cell("Sample");
+    const box = make("div", "sample-cell");
+    if (rows.image[i]) {
+      const image = make("img", rows.image[i].startsWith("data:image/png") ? "tiny" : "");
+      image.src = rows.image[i];
+      image.alt = "";
+      image.width = image.height = 56;
+      box.append(image);
+    }
+    const words = make("div");
+    if (rows.text[i]) words.append(make("div", "text", rows.text[i]));
+    const alone = !rows.text[i] && !rows.image[i];
+    words.append(make("bdi", alone ? "id alone" : "id", rows.id[i]));
+    box.append(words);
+    node.append(box);
+    return node;
+  };
+  const rowElement = (i) => {
+    const [given, corrected, predicted] = [rows.given[i], rows.corrected[i], rows.predicted[i]];
+    const row = make("tr");
+    row.setAttribute("role", "row");
+    const was = cell("Given");
+    was.append(labelCell(given, ""));
+    const now = cell("Suggested");
+    now.append(corrected === given && given >= 0 ? make("span", "none", "keep") : labelCell(corrected, "now"));
+    if (predicted >= 0 && predicted !== corrected) {
+      const sub = make("span", "sub", "model prefers ");
+      sub.append(make("bdi", "", classes[predicted]));
+      now.append(sub);
+    }
+    const sure = cell("Confidence", "n");
+    sure.textContent = (rows.confidence[i] / 1000).toFixed(3);
+    const score = cell("Score", "n");
+    score.textContent = rows.score[i] < 0 ? "–" : (rows.score[i] / 1000).toFixed(3);
+    const status = cell("Status", "state-cell");
+    const name = STATUSES[rows.status[i]];
+    const line = make("span", "state");
+    line.append(make("span", `dot ${name}`), make("span", "", name[0].toUpperCase() + name.slice(1)));
+    status.append(line);
+    if (rows.note[i]) status.append(make("span", "sub", rows.notes[rows.note[i]]));
+    row.append(sampleCell(i), was, now, sure, score, status);
+    return row;
+  };
+
+  const counts = new Map(data.pairs.map(([g, s, n]) => [`${g},${s}`, n]));
+  const draw = () => {
+    const { found } = state;
+    const pages = Math.max(1, Math.ceil(found.length / PAGE));
+    state.page = Math.min(Math.max(state.page, 0), pages - 1);
+    const start = state.page * PAGE;
+    const part = found.slice(start, start + PAGE);
+    byId("row-table").tBodies[0].replaceChildren(...part.map(rowElement));
+    byId("row-table").hidden = !part.length;
+    byId("empty").hidden = part.length > 0;
+    let line = found.length ? `${number(start + 1)}–${number(start + part.length)} of ${number(found.length)} rows` : "No rows";
+    const pair = counts.get(`${byId("given").value},${byId("suggested").value}`);
+    if (pair !== undefined) line += ` here; ${number(pair)} flagged with this pair in all`;
+    byId("matches").textContent = line;
+    for (const node of document.querySelectorAll("[data-page]")) node.textContent = `${number(state.page + 1)} / ${number(pages)}`;
+    for (const button of document.querySelectorAll("[data-step]")) {
+      const next = state.page + Number(button.dataset.step);
+      button.disabled = next < 0 || next >= pages;
+    }
+    for (const head of document.querySelectorAll("#row-table [data-sort]")) {
+      if (head.dataset.sort === state.key) head.setAttribute("aria-sort", state.falling ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    }
+  };
+  const update = () => { state.page = 0; state.found = matches(); draw(); };
+
+  const SORTS = { suspicion: ["suspicion", false], confidence: ["confidence", true], doubt: ["confidence", false], given: ["given", false], corrected: ["corrected", false], id: ["id", false] };
+  const nameSort = () => {
+    const name = Object.keys(SORTS).find((k) => SORTS[k][0] === state.key && SORTS[k][1] === state.falling);
+    byId("sort").value = name || "";
+  };
+  let waiting = 0;
+  byId("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(update, 120); });
+  for (const id of ["given", "suggested", "status"]) byId(id).addEventListener("change", update);
+  byId("sort").addEventListener("change", () => { [state.key, state.falling] = SORTS[byId("sort").value]; update(); });
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
+  byId("filters").addEventListener("reset", () => { [state.key, state.falling] = SORTS.suspicion; setTimeout(update); });
+  for (const head of document.querySelectorAll("#row-table [data-sort]")) {
+    head.firstElementChild.addEventListener("click", () => {
+      const again = state.key === head.dataset.sort;
+      state.falling = again ? !state.falling : head.dataset.sort === "confidence";
+      state.key = head.dataset.sort;
+      nameSort();
+      update();
+    });
+  }
+  for (const button of document.querySelectorAll("[data-step]")) {
+    button.addEventListener("click", () => {
+      state.page += Number(button.dataset.step);
+      draw();
+      byId("rows").scrollIntoView();
+    });
+  }
+
+  const show = (given, suggested) => {
+    byId("filters").reset();
+    byId("given").value = given;
+    byId("suggested").value = suggested;
+    setTimeout(() => { byId("rows").scrollIntoView(); byId("given").focus({ preventScroll: true }); });
+  };
+  for (const button of document.querySelectorAll("button[data-given]")) {
+    button.addEventListener("click", () => show(button.dataset.given, button.dataset.suggested ?? ""));
+  }
+
+  // Class table.
+  const table = byId("class-table");
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    head.firstElementChild.addEventListener("click", () => {
+      const textual = head.dataset.key === "text";
+      const before = head.getAttribute("aria-sort");
+      const falling = before ? before === "ascending" : !textual;
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+      const value = (row) => row.cells[column].dataset.value;
+      const compare = textual ? (a, b) => collator.compare(value(a), value(b)) : (a, b) => value(a) - value(b);
+      const sorted = [...table.tBodies[0].rows].sort((a, b) => (falling ? -1 : 1) * compare(a, b));
+      table.tBodies[0].append(...sorted);
+    });
+  });
+
+  // Noise matrix: read-out under pointer and arrow keys.
+  const svg = byId("matrix");
+  const { cell: side, classes: drawn, values } = data.matrix;
+  const cursor = byId("cursor");
+  let at = null;
+  const point = (i, j) => {
+    if (i < 0 || j < 0 || i >= drawn.length || j >= drawn.length) return;
+    at = [i, j];
+    cursor.setAttribute("x", j * side);
+    cursor.setAttribute("y", i * side);
+    cursor.setAttribute("visibility", "visible");
+    const [truth, given] = [classes[drawn[i]], classes[drawn[j]]];
+    const share = `${(values[i][j] / 100).toFixed(1)} %`;
+    const rowsFlagged = counts.get(`${drawn[j]},${drawn[i]}`) || 0;
+    byId("readout").textContent = i === j
+      ? `${share} of the rows that are truly “${truth}” were given that label.`
+      : `${share} of the rows that are truly “${truth}” were given the label “${given}”. ${number(rowsFlagged)} flagged.`;
+  };
+  const locate = (event) => {
+    const box = svg.getBoundingClientRect();
+    const scale = svg.viewBox.baseVal.width / box.width;
+    const x = (event.clientX - box.left) * scale - Number(svg.dataset.left);
+    const y = (event.clientY - box.top) * scale - Number(svg.dataset.top);
+    return [Math.floor(y / side), Math.floor(x / side)];
+  };
+  const choose = () => { if (at) show(String(drawn[at[1]]), at[0] === at[1] ? "" : String(drawn[at[0]])); };
+  svg.addEventListener("pointermove", (event) => point(...locate(event)));
+  svg.addEventListener("click", (event) => {
+    const [i, j] = locate(event);
+    if (i >= 0 && j >= 0 && i < drawn.length && j < drawn.length) { point(i, j); choose(); }
+  });
+  svg.addEventListener("focus", () => { if (!at) point(0, 0); });
+  svg.addEventListener("keydown", (event) => {
+    const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const step = steps[event.key];
+    if (step && at) { point(at[0] + step[0], at[1] + step[1]); event.preventDefault(); }
+    if (event.key === "Enter") choose();
+  });
+
+  update();
+  root.dataset.ready = "yes";
+})();

@@ -1,0 +1,200 @@
+"""find_label_issues: for those who bring probabilities of their own."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import cross_val_predict
+
+from csot.clean import find_label_issues
+
+NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+COLUMNS = {
+    "is_label_issue",
+    "label_quality",
+    "label_score",
+    "given_label",
+    "predicted_label",
+    "corrected_label",
+    "confidence",
+    "status",
+    "note",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Digits with noisy labels, and probabilities of a cross-validated model."""
+
+    features: npt.NDArray[Any]
+    truth: npt.NDArray[Any]
+    given: npt.NDArray[Any]
+    probs: npt.NDArray[Any]
+
+    @property
+    def wrong(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.given != self.truth)
+
+
+def make_case(kind: str) -> Case:
+    x, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    hit = rng.random(len(y)) < 0.3
+    wrong = {"sym": rng.integers(0, 10, len(y)), "pair": (y + 1) % 10, "none": y}[kind]
+    given = np.where(hit, wrong, y)
+    model = LogisticRegression(C=0.01, max_iter=300)
+    probs = cross_val_predict(model, x / 4 - 1, given, cv=5, method="predict_proba")
+    return Case(x, y, given, probs)
+
+
+@pytest.fixture(scope="module")
+def sym() -> Case:
+    return make_case("sym")
+
+
+@pytest.fixture(scope="module")
+def pair() -> Case:
+    return make_case("pair")
+
+
+def test_columns_and_order_are_cleanlabs_and_ours(sym: Case) -> None:
+    findings = find_label_issues(sym.given, sym.probs)
+    assert set(findings.columns) == COLUMNS
+    assert findings.index.equals(pd.RangeIndex(len(sym.given)))
+    assert (findings["given_label"] == sym.given).all()
+    assert findings["is_label_issue"].dtype == bool
+    assert findings["label_quality"].between(0, 1).all()
+    flagged = findings["is_label_issue"]
+    assert findings["label_quality"][flagged].max() < findings["label_quality"][~flagged].max()
+    assert findings["label_quality"][flagged].mean() < 0.2
+    assert (findings["label_quality"] == findings["label_score"]).all()
+    assert (findings["corrected_label"] == sym.truth).mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", ["sym", "pair"])
+def test_the_order_is_at_least_as_good_as_cleanlabs(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    rank = pytest.importorskip("cleanlab.rank")
+    case: Case = request.getfixturevalue(kind)
+    quality = find_label_issues(case.given, case.probs)["label_quality"]
+    ours = average_precision_score(case.wrong, 1 - quality)
+    theirs = [
+        average_precision_score(
+            case.wrong, 1 - rank.get_label_quality_scores(case.given, case.probs, method=method)
+        )
+        for method in ("self_confidence", "normalized_margin")
+    ]
+    assert ours >= max(theirs)
+
+
+def test_honest_probabilities_raise_no_warning() -> None:
+    case = make_case("none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        findings = find_label_issues(case.given, case.probs)
+    assert findings["is_label_issue"].mean() < 0.02
+
+
+def test_in_sample_probabilities_raise_a_warning(sym: Case) -> None:
+    forest = RandomForestClassifier(60, random_state=0).fit(sym.features, sym.given)
+    with pytest.warns(UserWarning, match="look in-sample"):
+        find_label_issues(sym.given, forest.predict_proba(sym.features))
+
+
+def test_permuted_columns_raise_a_warning(sym: Case) -> None:
+    with pytest.warns(UserWarning, match="columns are permuted.*class_names"):
+        find_label_issues(sym.given, np.roll(sym.probs, 1, axis=1))
+    # Names in the order of the columns put it right.
+    rolled = find_label_issues(
+        sym.given, np.roll(sym.probs, 1, axis=1), class_names=np.roll(np.arange(10), 1)
+    )
+    pd.testing.assert_frame_equal(rolled, find_label_issues(sym.given, sym.probs))
+
+
+@pytest.mark.parametrize("as_names", [True, False], ids=["names", "indices"])
+def test_class_names_are_those_of_the_columns(sym: Case, as_names: bool) -> None:
+    expected = find_label_issues(sym.given, sym.probs)
+    labels = NAMES[sym.given] if as_names else sym.given
+    findings = find_label_issues(labels, sym.probs, class_names=list(NAMES))
+    for column in ("given_label", "predicted_label", "corrected_label"):
+        assert (findings[column] == NAMES[expected[column]]).all()
+    # EM sums in another order.
+    np.testing.assert_allclose(findings["label_score"], expected["label_score"], atol=1e-3)
+
+
+def test_names_alone_are_in_sorted_order(sym: Case) -> None:
+    order = np.argsort(NAMES)
+    findings = find_label_issues(NAMES[sym.given], sym.probs[:, order])
+    assert (findings["corrected_label"] == NAMES[sym.truth]).mean() > 0.9
+
+
+def test_a_series_keeps_its_index(sym: Case) -> None:
+    labels = pd.Series(sym.given, index=[f"row {i}" for i in range(len(sym.given))])
+    assert find_label_issues(labels, sym.probs).index.equals(labels.index)
+
+
+def test_missing_labels_get_a_suggestion(sym: Case) -> None:
+    labels = sym.given.copy()
+    labels[::7] = -1
+    rows = find_label_issues(labels, sym.probs).iloc[::7]
+    assert (rows["note"] == "no label given").all()
+    assert not rows["is_label_issue"].any()
+    assert (rows["corrected_label"] == sym.truth[::7]).mean() > 0.85
+
+
+def test_classes_that_no_label_names(sym: Case) -> None:
+    some = sym.given != 3
+    findings = find_label_issues(sym.given[some], sym.probs[some])
+    threes = sym.truth[some] == 3
+    assert (findings["predicted_label"][threes] == 3).mean() > 0.5
+    assert np.isfinite(findings["label_score"]).all()
+    with pytest.raises(ValueError, match=r"10 columns but labels has 9 classes.*class_names="):
+        find_label_issues(NAMES[sym.given[some]], sym.probs[some])
+    named = find_label_issues(NAMES[sym.given[some]], sym.probs[some], class_names=NAMES)
+    assert (named["predicted_label"] == NAMES[findings["predicted_label"]]).all()
+
+
+@pytest.mark.parametrize("without", [None, 3])
+def test_features_make_it_better(sym: Case, without: int | None) -> None:
+    some = np.flatnonzero(sym.given != without)[:300]
+    labels = pd.Series(NAMES[sym.given[some]], index=some)
+    probs = sym.probs[some]
+    alone = find_label_issues(labels, probs, class_names=NAMES)
+    both = find_label_issues(labels, probs, sym.features[some], class_names=NAMES)
+    assert both.index.equals(labels.index)
+    assert set(both.columns) == COLUMNS
+    known = sym.truth[some] != without
+    truth = NAMES[sym.truth[some]]
+    right = [(f["corrected_label"] == truth)[known].mean() for f in (alone, both)]
+    assert right[1] >= right[0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "probs", "settings", "message"),
+    [
+        ([0, 1, 0], np.ones(3), {}, r"shape \(3,\); \(N, C\)"),
+        ([0, 1, 0], np.ones((3, 1)), {}, "C >= 2"),
+        ([0, 1], np.ones((3, 2)) / 2, {}, "labels has 2 entries but pred_probs has 3 rows"),
+        ([0, 1, 0], np.ones((3, 2)), {}, "rows sum to 1"),
+        ([0, 1, 0], np.full((3, 2), np.nan), {}, "finite"),
+        ([0, 1, 2], np.ones((3, 2)) / 2, {}, "2 columns but labels has 3 classes"),
+        ([0, 1, 0], np.ones((3, 2)) / 2, {"class_names": ["a"]}, "2 different names"),
+        ([0, 1, 0], np.ones((3, 2)) / 2, {"class_names": ["a", "a"]}, "2 different names"),
+        (["a", "c", "a"], np.ones((3, 2)) / 2, {"class_names": ["a", "b"]}, "'c'.*not among"),
+        ([None] * 3, np.ones((3, 2)) / 2, {"class_names": ["a", "b"]}, "all missing"),
+    ],
+)
+def test_bad_input_is_named(labels: Any, probs: Any, settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        find_label_issues(labels, probs, **settings)

@@ -1,0 +1,127 @@
+"""How well wrong labels are found and put right, on small real data. No true label is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, make_moons
+from sklearn.metrics import average_precision_score
+
+from csot.clean import LabelCleaner
+
+Data = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
+
+
+@cache
+def digits() -> Data:
+    x, y = load_digits(return_X_y=True)
+    return x, y
+
+
+@cache
+def moons() -> Data:
+    x, y = make_moons(600, noise=0.2, random_state=0)
+    return x, y
+
+
+@cache
+def cancer() -> Data:
+    x, y = load_breast_cancer(return_X_y=True)
+    return x, y
+
+
+def corrupt(y: npt.NDArray[np.int64], kind: str, rate: float) -> npt.NDArray[np.int64]:
+    """Symmetric noise includes the true class; pair noise names the next."""
+    rng = np.random.default_rng(0)
+    classes = int(y.max()) + 1
+    wrong = rng.integers(0, classes, len(y)) if kind == "sym" else (y + 1) % classes
+    return np.where(rng.random(len(y)) < rate, wrong, y)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "rate", "members", "right"),
+    [
+        (digits, "sym", 0.3, ("linear", "fourier"), 0.97),
+        (digits, "pair", 0.3, ("linear", "fourier"), 0.97),
+        (digits, "sym", 0.7, ("linear",), 0.90),
+        (moons, "sym", 0.4, ("linear", "csot", "fourier", "network"), 0.94),
+        (moons, "pair", 0.3, ("linear", "fourier"), 0.93),
+        (cancer, "sym", 0.4, ("linear", "csot", "fourier", "network"), 0.94),
+        (cancer, "pair", 0.2, ("linear", "fourier"), 0.94),
+    ],
+)
+def test_wrong_labels_are_found_and_put_right(
+    data: Callable[[], Data], kind: str, rate: float, members: tuple[str, ...], right: float
+) -> None:
+    x, y = data()
+    given = corrupt(y, kind, rate)
+    wrong = given != y
+    cleaner = LabelCleaner(members=members).fit(x, given)
+    findings = cleaner.findings_
+    corrected = (findings["corrected_label"] == y).mean()
+    assert corrected > max(right, 1 - wrong.mean())
+    assert average_precision_score(wrong, 1 - findings["label_score"]) > 0.9
+    assert cleaner.noise_rate_ == pytest.approx(wrong.mean(), abs=0.05)
+    # As a classifier it survives the labels it was given.
+    assert cleaner.score(x, y) > right - 0.02
+    # Confidence means what it says.
+    sure = (findings["confidence"] > 0.95).to_numpy()
+    assert (findings["corrected_label"] == y)[sure].mean() > 0.95
+
+
+@pytest.mark.parametrize("data", [digits, moons, cancer])
+def test_right_labels_are_left_alone(data: Callable[[], Data]) -> None:
+    x, y = data()
+    cleaner = LabelCleaner(members=("linear", "fourier")).fit(x, y)
+    assert cleaner.findings_["is_label_issue"].mean() < 0.02
+    assert cleaner.noise_rate_ < 0.05
+
+
+def test_the_noise_matrix_is_the_one_that_was_applied() -> None:
+    x, y = digits()
+    rng = np.random.default_rng(1)
+    given = np.where((y % 2 == 0) & (rng.random(len(y)) < 0.35), y + 1, y)
+    noise = LabelCleaner(members=("linear", "fourier")).fit(x, given).noise_matrix_.to_numpy()
+    applied = np.array([[np.mean(given[y == k] == j) for j in range(10)] for k in range(10)])
+    np.testing.assert_allclose(noise, applied, atol=0.12)
+
+
+def test_imbalanced_classes_are_not_swallowed() -> None:
+    x, y = digits()
+    rng = np.random.default_rng(0)
+    keep = rng.random(len(y)) < np.geomspace(1, 0.1, 10)[y]
+    x, y = x[keep], y[keep]
+    given = corrupt(y, "sym", 0.3)
+    cleaner = LabelCleaner(members=("linear", "fourier")).fit(x, given)
+    right = cleaner.findings_["corrected_label"].to_numpy() == y
+    assert right.mean() > max(0.93, (given == y).mean())
+    assert right[y == 9].mean() > 0.6
+    np.testing.assert_allclose(cleaner.class_prior_, np.bincount(y) / len(y), atol=0.03)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "scattered", "shuffled pixels"])
+def test_rows_that_no_class_fits_say_so(kind: str) -> None:
+    x, y = digits()
+    rng = np.random.default_rng(0)
+    strange = {
+        "uniform": rng.uniform(0, 16, (12, 64)),
+        "scattered": rng.normal(8, 12, (12, 64)),
+        "shuffled pixels": rng.permuted(x[:12], axis=1),
+    }[kind]
+    labels = np.concatenate([y, rng.integers(0, 10, 12)])
+    cleaner = LabelCleaner(members=("linear",)).fit(np.concatenate([x, strange]), labels)
+    misfit = (cleaner.findings_["note"] == "no class fits").to_numpy()
+    assert misfit[-12:].mean() > 0.9
+    assert misfit[:-12].mean() < 0.01
+    assert (cleaner.findings_["status"][misfit] == "uncertain").all()
+
+
+@pytest.mark.parametrize("data", [digits, moons, cancer])
+def test_ordinary_rows_fit_some_class(data: Callable[[], Data]) -> None:
+    x, y = data()
+    findings = LabelCleaner(members=("linear",)).fit(x, corrupt(y, "sym", 0.2)).findings_
+    assert (findings["note"] == "no class fits").mean() < 0.01

@@ -1,0 +1,248 @@
+"""CSV and Parquet tables."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from csot.data import Columns, DataError, DataWarning, MissingExtraError, read_data
+from csot.data.labels import tidy_labels
+from image_files import write_image
+
+ROWS = "id,zip,label,a,b\nx1,007,cat,1.5,2\nx2,008,dog,2.5,3\nx3,NA,cat,3.5,4\nx4,,dog,4.5,5\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_chosen_feature_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ROWS)
+    data = read_data(path, Columns(label="label", features=["b", "a"]))
+    assert data.ids == ["x1", "x2", "x3", "x4"]
+    assert data.labels.tolist() == ["cat", "dog", "cat", "dog"]
+    assert data.features is not None
+    np.testing.assert_array_equal(data.features[0], [2.0, 1.5])
+    assert data.table is not None
+    assert data.table["zip"].tolist() == ["007", "008", "NA", ""], "other cells stay as written"
+
+
+def test_all_numeric_columns(tmp_path: Path) -> None:
+    text = "id,label,a,word,b\n1,cat,1,u,0\n2,dog,2,v,1\n3,cat,3,w,0\n"
+    with pytest.warns(DataWarning, match="one row only"):
+        data = read_data(write(tmp_path / "t.csv", text), Columns(label="label"))
+    assert data.feature_columns == ["a", "b"]
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "1.2x"])
+def test_a_cell_that_is_no_number(tmp_path: Path, cell: str) -> None:
+    text = f"label,a,b\ncat,1,1\ndog,2,{cell}\ncat,3,3\ndog,4,4\n"
+    path = write(tmp_path / "t.csv", text)
+    for columns in (Columns(label="label"), Columns(label="label", features=["b"])):
+        with pytest.raises(DataError, match=rf"column 'b' holds '{cell}' in row 1 .*--features"):
+            read_data(path, columns)
+
+
+def test_infinite_feature(tmp_path: Path) -> None:
+    text = "label,a\ncat,1\ndog,inf\ncat,3\n"
+    with pytest.raises(DataError, match=r"holds inf in row 1 .*column 'a'"):
+        read_data(write(tmp_path / "t.csv", text), Columns(label="label"))
+
+
+def test_unnamed_row_numbers_are_left_out(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"label": ["a", "b", "a", "b"], "x": [1.0, 2.0, 3.0, 4.0]})
+    frame.to_csv(tmp_path / "t.csv")
+    with pytest.warns(DataWarning, match="looks like row numbers"):
+        data = read_data(tmp_path / "t.csv", Columns(label="label"))
+    assert data.feature_columns == ["x"]
+
+
+def test_no_numeric_column(tmp_path: Path) -> None:
+    text = "label,word\na,u\nb,v\n"
+    with pytest.raises(DataError, match=r"no numeric column .*--text"):
+        read_data(write(tmp_path / "t.csv", text), Columns(label="label"))
+
+
+def test_missing_column_lists_columns_and_the_nearest(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ROWS)
+    with pytest.raises(
+        DataError, match=r"no column 'Lable' \(--label\); it has id, zip, .*'label'\?"
+    ):
+        read_data(path, Columns(label="Lable"))
+    with pytest.raises(DataError, match="--features"):
+        read_data(path, Columns(label="label", features=["aa"]))
+
+
+def test_no_label_column_given(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="name its label column with --label"):
+        read_data(write(tmp_path / "t.csv", ROWS))
+
+
+def test_contradicting_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ROWS)
+    with pytest.raises(DataError, match="both given"):
+        read_data(path, Columns(label="label", text="zip", image="id"))
+    with pytest.raises(DataError, match="cannot also be"):
+        read_data(path, Columns(label="label", text="label"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("label,a\n", "no rows"),
+        ("label,a\ncat,1\ncat,2\n", r"one class \('cat', 2 times\)"),
+        ("label,a\ncat,1\ndog,2\n", "no two rows share one"),
+        ("label,a\n,1\n,2\n", "no row has a label"),
+        ("label,label\ncat,1\n", "'label' twice"),
+        ("id,label,a\n1,cat,1\n1,dog,2\n", "id '1' twice, in rows 0 and 1"),
+        ("id,label,a\n1,cat,1\n,dog,2\n", "no id in row 1"),
+        ('label,a\n"cat,1\n', "no regular CSV"),
+        ("label,a\ncat,1\ndog,2,3\n", "no regular CSV"),
+        ("label,a\ncat,1,5\ndog,2,3\n", "more cells than its header"),
+    ],
+)
+def test_unusable_tables(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_data(write(tmp_path / "t.csv", text), Columns(label="label"))
+
+
+def test_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("label,a\ncaf\xe9,1\n".encode("latin-1"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_data(tmp_path / "t.csv", Columns(label="label"))
+
+
+def test_a_label_that_occurs_once(tmp_path: Path) -> None:
+    text = "label,a\ncat,1\ncat,2\ndog,3\n"
+    with pytest.warns(DataWarning, match=r"one row only \(dog\): kept"):
+        assert len(read_data(write(tmp_path / "t.csv", text), Columns(label="label"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["2", "10", "2", "10"], [2, 10, 2, 10]),
+        (["1.0", "2.0", "1.0", ""], [1, 2, 1, None]),
+        (["-1", "0", "1", "0", "1"], [None, 0, 1, 0, 1]),
+        (["-1", "1", "-1", "1"], [-1, 1, -1, 1]),
+        (["01", "02", "01", "02"], ["01", "02", "01", "02"]),
+        (["NA", "None", "NA", " None "], ["NA", "None", "NA", "None"]),
+        (["0.5", "1.5", "0.5"], ["0.5", "1.5", "0.5"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::csot.data.DataWarning")
+def test_types_of_labels(tmp_path: Path, cells: list[str], expected: list[object]) -> None:
+    frame = pd.DataFrame({"label": cells, "a": np.arange(len(cells))})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert read_data(tmp_path / "t.csv", Columns(label="label")).labels.tolist() == expected
+
+
+def test_labels_of_odd_types() -> None:
+    values = [True, b"cat ", pd.NA, pd.NaT, np.float32(2), None]
+    with pytest.warns(DataWarning, match="mixes numbers"):
+        assert tidy_labels(values, "x").tolist() == ["True", "cat", None, None, "2", None]
+
+
+def test_mixed_labels_become_text(tmp_path: Path) -> None:
+    text = "label,a\n1,1\ncat,2\n1,3\ncat,4\n"
+    with pytest.warns(DataWarning, match="mixes numbers .such as 1. and text .such as 'cat'"):
+        data = read_data(write(tmp_path / "t.csv", text), Columns(label="label"))
+    assert data.labels.tolist() == ["1", "cat", "1", "cat"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_other_separators_and_a_byte_order_mark(tmp_path: Path, separator: str) -> None:
+    path = write(tmp_path / "t.csv", "\ufeff" + ROWS.replace(",", separator))
+    data = read_data(path, Columns(label="label", features=["a"]))
+    assert data.ids[0] == "x1"
+
+
+def test_texts(tmp_path: Path) -> None:
+    text = 'text,label\n"two\nlines, one comma",a\nNA,b\n ,a\n007,b\nlast,a\n'
+    data = read_data(write(tmp_path / "t.csv", text), Columns(label="label", text="text"))
+    assert data.texts == ["two\nlines, one comma", "NA", "007", "last"]
+    assert data.ids == ["0", "1", "3", "4"]
+    assert [skipped.id for skipped in data.skipped] == ["2"]
+    assert data.table is not None
+    assert len(data.table) == 5
+
+
+def test_image_paths(tmp_path: Path) -> None:
+    for name in ("1.png", "2.png", "3.png", "4.png"):
+        write_image(tmp_path / "pics" / name)
+    text = "file,label\n1.png,a\n2.png,b\nlost.png,a\n3.png,a\n,b\n4.png,b\n"
+    path = write(tmp_path / "t.csv", text)
+    columns = Columns(label="label", image="file")
+    data = read_data(path, columns, root=tmp_path / "pics")
+    assert data.images is not None
+    assert [image.name for image in data.images] == ["1.png", "2.png", "3.png", "4.png"]
+    reasons = {skipped.id: skipped.reason for skipped in data.skipped}
+    assert reasons == {"2": "no such file", "4": "no path in column 'file'"}
+    with pytest.raises(DataError, match=r"no image of column 'file' can be read.*--root"):
+        read_data(path, columns)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(
+        {
+            "label": [0.0, 1.0, np.nan, 0.0, 1.0],
+            "a": [1, 2, 3, 4, 5],
+            "ok": [True, False, True, False, True],
+            "word": list("abcde"),
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    data = read_data(tmp_path / "t.parquet", Columns(label="label"))
+    assert data.labels.tolist() == [0, 1, None, 0, 1]
+    assert data.feature_columns == ["a", "ok"]
+    assert data.ids == ["0", "1", "2", "3", "4"]
+    frame.loc[2, "a"] = None
+    frame.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="column 'a' holds nan in row 2"):
+        read_data(tmp_path / "t.parquet", Columns(label="label"))
+
+
+def test_parquet_with_nullable_columns(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(
+        {
+            "label": pd.array([0, 1, None, 1, 0, 1], dtype="Int64"),
+            "text": pd.array(["a", "b", "c", None, "d", "e"], dtype="string"),
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    data = read_data(tmp_path / "t.parquet", Columns(label="label", text="text"))
+    assert data.labels.tolist() == [0, 1, None, 0, 1]
+    assert data.texts == ["a", "b", "c", "d", "e"]
+    frame["n"] = pd.array([1, 2, 3, None, 5, 6], dtype="Int64")
+    frame.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="column 'n' holds <NA> in row 3"):
+        read_data(tmp_path / "t.parquet", Columns(label="label"))
+    with pytest.raises(DataError, match="no id in row 3"):
+        read_data(tmp_path / "t.parquet", Columns(label="label", id="n", text="text"))
+
+
+def test_broken_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(DataError, match="no readable Parquet"):
+        read_data(tmp_path / "t.parquet", Columns(label="label"))
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'csot\[parquet\]'"):
+        read_data(tmp_path / "t.parquet", Columns(label="label"))
+
+
+def test_unknown_kind_of_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.xlsx", "x")
+    with pytest.raises(DataError, match=r"'\.xlsx' are not read; pass"):
+        read_data(path)

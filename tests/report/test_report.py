@@ -1,0 +1,299 @@
+"""What the report counts, shows and escapes."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import csot.report.write as writer
+from csot.records import Run
+from csot.report import charts, numbers, write_report
+from csot.report.coded import Coded, encode
+from csot.report.select import select_rows, suspicion_order
+from csot.report.thumbnails import thumbnail, thumbnails
+from report.sample_runs import rows_run, texts_run, write_run
+
+EVIL = '</script><img src=x onerror="window.hacked=1">'
+STYLE = Path(writer.__file__).parent / "templates" / "style.css"
+
+
+class Page(HTMLParser):
+    """Every element with its attributes, the text of scripts, and all visible text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.inside = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self.inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self.inside:
+            self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        (self.scripts if self.inside == "script" else self.words).append(data)
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.scripts[0])
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def small() -> tuple[Coded, dict[str, Any]]:
+    """Six rows of three classes; the last has no label."""
+    findings = pd.DataFrame(
+        {
+            "given_label": ["a", "a", "b", "b", "c", None],
+            "predicted_label": ["a", "b", "b", "a", "b", "c"],
+            "corrected_label": ["a", "b", "b", "a", "c", "c"],
+            "is_label_issue": [False, True, False, True, True, False],
+            "label_score": [0.9, 0.1, 0.8, 0.2, 0.3, np.nan],
+            "confidence": [0.9, 0.9, 0.8, 0.8, 0.3, 1.0],
+            "status": ["clean", "corrected", "clean", "corrected", "uncertain", "corrected"],
+            "note": ["", "", "", "", "no class fits", "no label given"],
+        }
+    )
+    return encode(findings, ["a", "b", "c", "d"]), {"class_names": ["a", "b", "c", "d"]}
+
+
+def test_the_headline_by_hand() -> None:
+    coded, summary = small()
+    head = numbers.headline(coded, summary)
+    assert (head.rows, head.labelled, head.issues, head.unlabelled) == (6, 5, 3, 1)
+    assert (head.clean, head.corrected, head.uncertain) == (2, 3, 1)
+    assert head.expected == pytest.approx(0.1 + 0.9 + 0.2 + 0.8 + 0.7)
+    variance = 2 * 0.09 + 2 * 0.16 + 0.21
+    assert head.spread == pytest.approx(2 * variance**0.5)
+    assert head.noise_rate == pytest.approx(2.7 / 5)
+    assert numbers.headline(coded, {**summary, "noise_rate": 0.25}).noise_rate == 0.25
+
+
+def test_pairs_classes_and_histogram_by_hand() -> None:
+    coded, _ = small()
+    found = numbers.pairs(coded)
+    assert {(pair.given, pair.suggested, pair.count) for pair in found} == {
+        (0, 1, 1),
+        (1, 0, 1),
+        (2, 1, 1),  # kept for want of evidence; the model prefers b
+    }
+    rows = numbers.class_rows(coded, found)
+    assert [(row.name, row.count) for row in rows] == [("a", 2), ("b", 2), ("c", 1), ("d", 0)]
+    assert rows[0].wrong == pytest.approx(1.0)
+    assert rows[0].confusion == "b"
+    assert rows[3].confusion is None
+    assert rows[3].share == 0
+    counts = numbers.histogram(coded, bins=2)
+    assert counts == {"clean": [0, 2], "corrected": [0, 3], "uncertain": [1, 0]}
+
+
+def test_the_noise_matrix_is_the_runs_or_counted() -> None:
+    coded, summary = small()
+    every = np.arange(4)
+    counted, estimated = numbers.noise_matrix(coded, summary, every)
+    assert not estimated
+    np.testing.assert_allclose(counted[0], [0.5, 0.5, 0, 0])  # truly a: one given a, one given b
+    part, _ = numbers.noise_matrix(coded, summary, np.array([1, 2]))
+    np.testing.assert_allclose(part, counted[1:3, 1:3])
+    stored = np.eye(4).tolist()
+    matrix, estimated = numbers.noise_matrix(coded, {**summary, "noise_matrix": stored}, every)
+    assert estimated
+    np.testing.assert_array_equal(matrix, np.eye(4))
+    _, estimated = numbers.noise_matrix(coded, {**summary, "noise_matrix": [[1.0]]}, every)
+    assert not estimated
+
+
+def test_selection_keeps_the_worst_and_some_of_everything(tmp_path: Path) -> None:
+    run = rows_run(tmp_path, 5000, 6)
+    coded = encode(run.read_findings(), run.read_summary()["class_names"])
+    order = suspicion_order(coded)
+    assert coded.issue[order[0]]
+    assert coded.score[order[0]] == coded.score[coded.issue].min()
+    rows = select_rows(coded, 400)
+    assert len(rows) == len(set(rows.tolist())) == 400
+    assert set(order[:300].tolist()) <= set(rows.tolist())
+    assert coded.has_status("uncertain")[rows].sum() >= 25
+    pairs = {(pair.given, pair.suggested) for pair in numbers.pairs(coded)}
+    shown = set(zip(coded.given[rows].tolist(), coded.corrected[rows].tolist(), strict=True))
+    assert len(pairs & shown) >= 20
+    assert len(select_rows(coded, 10**6)) == 5000
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    names = [EVIL, "<u>under</u>", '" onmouseover="window.hacked=1']
+    run = write_run(
+        tmp_path / "run",
+        rng.integers(0, 3, 60),
+        names,
+        rng,
+        ids=[f"{EVIL}{i}" for i in range(60)],
+        samples={"text": [f"<script>window.hacked=1</script> {EVIL} {i}" for i in range(60)]},
+        extra={
+            "settings": {EVIL: EVIL, "nested": {"x": EVIL}},
+            "versions": {"<i>": "<i>"},
+            "skipped": [{"id": EVIL, "reason": EVIL}],
+            "history": [{EVIL: EVIL}],
+            "source": {"path": EVIL},
+        },
+    )
+    page = Page(write_report(run, title=EVIL))
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("script") == 2
+    assert not {"img", "u", "i", "iframe"} & set(tags)
+    assert not [name for _, found in page.elements for name in found if name.startswith("on")]
+    assert page.data["classes"] == names
+    assert EVIL in page.data["rows"]["text"][0]
+    assert EVIL in page.text
+
+
+def test_nothing_points_outside(tmp_path: Path) -> None:
+    path = write_report(texts_run(tmp_path))
+    page = Page(path)
+    for tag, attributes in page.elements:
+        for name in ("src", "href", "action", "data", "srcset"):
+            link = attributes.get(name) or "#"
+            assert link.startswith(("#", "data:")), f"{tag} {name}={link}"
+    text = path.read_text(encoding="utf-8")
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "url(" not in text
+    policy = dict(page.elements[3][1])["content"] or ""
+    assert policy.startswith("default-src 'none'")
+
+
+def test_names_that_are_not_unicode(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids = pd.Index([f"\udcff{i}.png" for i in range(20)], dtype=object)
+    run = write_run(tmp_path / "run", rng.integers(0, 2, 20), ["a", "b"], rng, ids=ids)  # type: ignore[arg-type]
+    assert all(name.startswith("?") for name in Page(write_report(run)).data["rows"]["id"])
+
+
+@pytest.mark.parametrize(("n", "words"), [(0, "no rows"), (1, "labels"), (10, "of 10 labels")])
+def test_few_rows(tmp_path: Path, n: int, words: str) -> None:
+    assert words in Page(write_report(rows_run(tmp_path, n, 3))).text
+
+
+def test_without_any_label_or_any_optional_key(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run")
+    found = pd.DataFrame(
+        {
+            "given_label": pd.Series([None, None], dtype=object),
+            "predicted_label": [1, 2],
+            "corrected_label": [1, 2],
+            "is_label_issue": False,
+            "label_score": [np.nan, np.nan],
+            "confidence": [0.5, 0.6],
+            "status": "corrected",
+            "note": "no label given",
+        }
+    )
+    run.write_findings(found)
+    run.write_summary({"n_rows": 2, "class_names": [1, 2]})
+    page = Page(write_report(run))
+    assert "None of the 2 rows has a label" in page.text
+    assert page.data["rows"]["given"] == [-1, -1]
+
+
+def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    n = 3000
+    long = ["語" * 5000] * n
+    run = write_run(
+        tmp_path / "run",
+        rng.integers(0, 4, n),
+        list("abcd"),
+        rng,
+        samples={"text": long, "image": [f"{i}.jpg" for i in range(n)]},
+    )
+    monkeypatch.setattr("csot.report.thumbnails.thumbnail", lambda path: "data:," + "x" * 5000)
+    path = write_report(run)
+    assert path.stat().st_size < 8e6
+    rows = Page(path).data["rows"]
+    assert len(rows["id"]) == writer.MAX_ROWS
+    assert sum(map(len, rows["image"])) <= writer.IMAGE_BUDGET
+    assert rows["image"][0]
+    assert not rows["image"][-1]
+    with pytest.raises(ValueError, match="max_rows"):
+        write_report(run, max_rows=0)
+
+
+def test_thumbnails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image")
+    noise = np.random.default_rng(0).integers(0, 255, (900, 600, 3), dtype=np.uint8)
+    image.fromarray(noise).save(tmp_path / "big.jpg")
+    image.fromarray(noise[:8, :8, 0]).save(tmp_path / "tiny.png")
+    image.fromarray(np.dstack([noise, noise[..., :1]])).save(tmp_path / "alpha.png")
+    image.fromarray(noise[..., 0].astype(np.uint16) * 200).save(tmp_path / "deep.png")
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG nothing")
+    assert thumbnail(tmp_path / "big.jpg").startswith("data:image/jpeg;base64,")
+    assert len(thumbnail(tmp_path / "big.jpg")) < 12_000
+    assert thumbnail(tmp_path / "tiny.png").startswith("data:image/png;base64,")
+    assert thumbnail(tmp_path / "alpha.png")
+    assert thumbnail(tmp_path / "deep.png")
+    assert thumbnail(tmp_path / "broken.png") == ""
+    assert thumbnail(tmp_path / "absent.png") == ""
+    with monkeypatch.context() as patch:
+        patch.setattr(image, "MAX_IMAGE_PIXELS", 100)
+        assert thumbnail(tmp_path / "alpha.png") == ""
+    assert thumbnails([tmp_path / "tiny.png", None], 10) == ["", ""]
+    monkeypatch.setattr("csot.report.thumbnails.has_pillow", lambda: False)
+    assert thumbnails([tmp_path / "tiny.png"], 10**6) == [""]
+
+
+@pytest.mark.parametrize("size", [1, 3, 12, 20, 45, 100])
+def test_the_matrix_is_drawn_for_any_number_of_classes(size: int) -> None:
+    matrix = np.full((size, size), 0.1 / size) + 0.9 * np.eye(size)
+    names = [f"a class with a long name {k}" for k in range(size + 5)]
+    chart = charts.matrix_chart(matrix, np.arange(size), names)
+    assert len(chart.classes) == size
+    assert chart.hidden == 5
+    assert max(len(label.text) for label in chart.labels) <= 16
+    assert sum(len(path) for _, path in chart.shades) < 300_000
+
+
+def test_very_many_classes(tmp_path: Path) -> None:
+    run = rows_run(tmp_path, 4000, 1500)
+    summary = run.read_summary()
+    del summary["noise_matrix"]
+    run.write_summary(summary)
+    page = Page(write_report(run))
+    assert "The 100 classes with the most wrong labels are drawn" in page.text
+    assert "The 1,000 classes with the most of them are listed, of 1,500" in page.text
+    assert len(page.data["matrix"]["classes"]) == 100
+
+
+def luminance(colour: str) -> float:
+    parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_contrast_of_both_themes() -> None:
+    themes = re.findall(r"--bg: [^}]*", STYLE.read_text(encoding="utf-8"))
+    assert len(themes) == 3
+    assert themes[1].split() == themes[2].split(), "dark by choice differs from dark by system"
+    for theme in themes:
+        colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", theme))
+        text = [(a, b) for a in ("ink", "soft", "accent") for b in ("bg", "panel", "faint")]
+        marks = [(a, "bg") for a in ("clean", "corrected", "uncertain")]
+        pairs = [(*pair, 4.5) for pair in (*text, ("on-heat", "heat"))]
+        for a, b, least in [*pairs, *((*pair, 3.0) for pair in marks)]:
+            light, dark = sorted((luminance(colours[a]), luminance(colours[b])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= least, f"{a} on {b}"
