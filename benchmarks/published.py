@@ -52,10 +52,11 @@ def solve_published(
     negative one means none. Where the linearised problem overflows or no step satisfies the
     Armijo rule, the plan stays as it is. All iterations run, as the paper has it.
 
-    By default the coherence is evaluated as it is written, <S, (P*Q)(P*Q)^T>, and the Armijo rule
-    is that of POT, from which the authors' solver comes. ``lean`` evaluates <S X, X> instead, never
-    forms X X^T, and lets the Armijo rule pass values equal up to rounding instead of backtracking
-    on noise: what a careful author would do with the same algorithm.
+    By default everything is computed as it is written: the coherence as <S, (P*Q)(P*Q)^T>, scalings
+    as products with diagonal matrices, the Armijo rule by POT, from which the authors' solver
+    comes. ``lean`` evaluates <S X, X> and never forms X X^T, scales rows and columns, and lets the
+    Armijo rule pass values equal up to rounding instead of backtracking on noise: what a careful
+    author would do with the same algorithm.
     """
     P = pred_probs.double()
     N, C = P.shape
@@ -81,7 +82,7 @@ def solve_published(
     value = evaluate(Q)
     for _ in range(outer):
         gradient = gradient_at(Q)
-        direction = scaling_iteration(gradient, a, b, epsilon, inner) - Q
+        direction = scaling_iteration(gradient, a, b, epsilon, inner, lean) - Q
         entropy_gradient = epsilon * (1.0 + Q.clamp_min(torch.finfo(Q.dtype).tiny).log())
         slope = float(((gradient + entropy_gradient) * direction).sum())
         if not lean:
@@ -132,20 +133,25 @@ def one_hot(labels: Tensor, like: Tensor) -> Tensor:
 
 
 def scaling_iteration(
-    cost: Tensor, a: Tensor, b: Tensor, epsilon: float, iterations: int
+    cost: Tensor, a: Tensor, b: Tensor, epsilon: float, iterations: int, lean: bool
 ) -> Tensor:
     """Entropic curriculum transport by Algorithm 1; returns the plan diag(u) K diag(v), (N, C).
 
     min <C, Q> + epsilon <Q, log Q>  subject to  Q 1 <= a,  Q^T 1 = b
+
+    The diagonal matrices are formed and multiplied as Algorithm 1 writes them, and as the authors'
+    code does; ``lean`` scales rows and columns instead.
     """
     K = torch.exp(cost / -epsilon)
-    K_a = K / a[:, None]
-    K_b_transposed = K.T.contiguous() / b[:, None]
+    if lean:
+        K_a, K_b_transposed = K / a[:, None], K.T.contiguous() / b[:, None]
+    else:
+        K_a, K_b_transposed = torch.diag(1 / a) @ K, torch.diag(1 / b) @ K.T
     u, v = torch.ones_like(a), torch.ones_like(b)
     for _ in range(iterations):
         u = (1.0 / (K_a @ v)).clamp_max(1.0)
         v = 1.0 / (K_b_transposed @ u)
-    return u[:, None] * K * v
+    return u[:, None] * K * v if lean else torch.diag(u) @ K @ torch.diag(v)
 
 
 def armijo_by_pot(

@@ -41,7 +41,7 @@ def _plain(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     kinds = {type(label) for label in labels.tolist()} if labels.dtype == object else set()
     if kinds and all(issubclass(kind, str) for kind in kinds):
         return labels.astype(str)
-    if kinds and all(issubclass(kind, Integral) and kind is not bool for kind in kinds):
+    if kinds and all(issubclass(kind, Integral) and not issubclass(kind, bool) for kind in kinds):
         return labels.astype(np.int64)
     return labels
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from csot.ot.numerics import csr_matrix
-from csot.ot.similarity import MatrixSimilarity, OneHotWithin, unit_vectors
+from csot.ot.similarity import MatrixSimilarity, OneHotWithin, inverse_or_zero, with_norms
 
 BLOCK = 4096
 """Rows whose similarities to all others are held at once: bounds the scratch memory."""
@@ -43,7 +43,8 @@ def neighbour_graph(features: Tensor, neighbours: int) -> NeighbourGraph:
 
 def _graph(features: Tensor, k: int) -> MatrixSimilarity:
     n = len(features)
-    units, _ = unit_vectors(features)
+    vectors, norms = with_norms(features)
+    units = vectors * inverse_or_zero(norms)[:, None]
     values, columns = _nearest(units, k)
     rows = torch.arange(n, device=units.device)[:, None].expand_as(columns)
     # Opposites are not neighbours, even where there is no one nearer.

@@ -47,19 +47,26 @@ class CosineSimilarity:
     """
 
     def __init__(self, features: Tensor, reduce: Reduce) -> None:
-        self._units, norms = unit_vectors(features)
+        self._vectors, norms = with_norms(features)
+        self._inverse_norms: Tensor | None = inverse_or_zero(norms)
         self._diagonal = (norms > 0).to(features.dtype)
         self._reduce = reduce
 
     def apply(self, x: Tensor) -> Tensor:
-        centroids = self._reduce.sum(x @ self._units)
-        smoothed: Tensor = centroids @ self._units.mT
+        if self._inverse_norms is None or self._vectors.shape[-1] <= x.shape[1]:
+            self._normalise()
+            smoothed: Tensor = self._reduce.sum(x @ self._vectors) @ self._vectors.mT
+        else:
+            # Few columns: cheaper to scale X than to copy the features.
+            scale = self._inverse_norms[:, None]
+            smoothed = self._reduce.sum((x * scale) @ self._vectors) @ self._vectors.mT
+            smoothed.mul_(scale)
         return smoothed.addcmul_(x, self._diagonal[:, None], value=-1)
 
     def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
         """One centroid per class and problem: O(N D), however many classes there are."""
-        batch, _, dim = self._units.shape
-        rows = self._units.reshape(-1, dim)
+        batch, _, dim = self._vectors.shape
+        rows = self._normalise().reshape(-1, dim)
         offset = torch.arange(batch, device=x.device)[:, None] * n_classes
         group = (labels.clamp(min=0) + offset).reshape(-1)
         given = labels >= 0
@@ -74,15 +81,26 @@ class CosineSimilarity:
         within: Tensor = (smoothed.reshape(labels.shape) - x * self._diagonal) * given
         return within
 
+    def _normalise(self) -> Tensor:
+        """Features of norm one, made once."""
+        if self._inverse_norms is not None:
+            self._vectors = self._vectors * self._inverse_norms[..., None]
+            self._inverse_norms = None
+        return self._vectors
 
-def unit_vectors(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Features (..., D) divided by their norms, zero where they are zero; and the norms."""
+
+def with_norms(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Features (..., D), rescaled if their squares overflow, and their norms (...)."""
     norms = torch.linalg.vector_norm(features, dim=-1)
-    if not bool(norms.isfinite().all()):
-        # So large that their squares overflow. Directions do not depend on the scale.
-        features = features / features.abs().amax(-1, keepdim=True)
-        norms = torch.linalg.vector_norm(features, dim=-1)
-    return features * torch.where(norms > 0, 1 / norms, 0.0)[..., None], norms
+    if bool(norms.isfinite().all()):
+        return features, norms
+    # Directions do not depend on the scale.
+    features = features / features.abs().amax(-1, keepdim=True)
+    return features, torch.linalg.vector_norm(features, dim=-1)
+
+
+def inverse_or_zero(norms: Tensor) -> Tensor:
+    return torch.where(norms > 0, 1 / norms, 0.0)
 
 
 class MatrixSimilarity(OneHotWithin):
