@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-import ot
-
 ARMIJO_SLOPE = 1e-4
 ROUNDING = 1e-15  # relative; ``lean`` counts values this close as equal in the Armijo rule
 MOST_HALVINGS = 30
@@ -53,10 +51,10 @@ def solve_published(
     Armijo rule, the plan stays as it is. All iterations run, as the paper has it.
 
     By default everything is computed as it is written: the coherence as <S, (P*Q)(P*Q)^T>, scalings
-    as products with diagonal matrices, the Armijo rule by POT, from which the authors' solver
-    comes. ``lean`` evaluates <S X, X> and never forms X X^T, scales rows and columns, and lets the
-    Armijo rule pass values equal up to rounding instead of backtracking on noise: what a careful
-    author would do with the same algorithm.
+    as products with diagonal matrices, the Armijo rule by backtracking. ``lean`` evaluates <S X, X>
+    and never forms X X^T, scales rows and columns, and lets the Armijo rule pass values equal up to
+    rounding instead of backtracking on noise: what a careful author would do with the same
+    algorithm.
     """
     P = pred_probs.double()
     N, C = P.shape
@@ -85,10 +83,8 @@ def solve_published(
         direction = scaling_iteration(gradient, a, b, epsilon, inner, lean) - Q
         entropy_gradient = epsilon * (1.0 + Q.clamp_min(torch.finfo(Q.dtype).tiny).log())
         slope = float(((gradient + entropy_gradient) * direction).sum())
-        if not lean:
-            Q, value = armijo_by_pot(evaluate, Q, direction, gradient + entropy_gradient, value)
-            continue
-        step = armijo_step(evaluate, Q, direction, value, slope)
+        rounding = ROUNDING * max(1.0, abs(value)) if lean else 0.0
+        step = armijo_step(evaluate, Q, direction, value, slope, rounding)
         if step is not None:
             Q, value = step
     return PublishedResult(coupling=Q, objective=value)
@@ -154,37 +150,20 @@ def scaling_iteration(
     return u[:, None] * K * v if lean else torch.diag(u) @ K @ torch.diag(v)
 
 
-def armijo_by_pot(
-    evaluate: Callable[[Tensor], float], Q: Tensor, direction: Tensor, slope: Tensor, value: float
-) -> tuple[Tensor, float]:
-    """The Armijo rule by POT's line search, on which the authors built their solver.
-
-    It interpolates from a first step of 0.99 and, where nothing is left to gain, tries ever
-    smaller steps. An overflown direction leaves the plan as it is.
-    """
-    if not bool(direction.isfinite().all()):
-        return Q, value
-    step, _, reached = ot.optim.line_search_armijo(
-        evaluate, Q, direction, slope, value, alpha_min=0.0, alpha_max=1.0
-    )
-    return Q + step * direction, float(reached)
-
-
 def armijo_step(
     evaluate: Callable[[Tensor], float],
     Q: Tensor,
     direction: Tensor,
     value: float,
     slope: float,
+    rounding: float,
 ) -> tuple[Tensor, float] | None:
     """Backtrack from the full step until F(Q + eta D) <= F(Q) + c1 eta <grad F(Q), D>.
 
-    ``value`` is F(Q) and ``slope`` the inner product; values that are equal up to rounding pass.
-    Returns the new plan with its value, or nothing when no step qualifies: along an overflown
-    direction, or one that does not descend because the inner iterations ended short of the
-    solution.
+    ``value`` is F(Q) and ``slope`` the inner product. Returns the new plan with its value, or
+    nothing when no step qualifies: along an overflown direction, along one that does not descend
+    because the inner iterations ended short of the solution, or where nothing is left to gain.
     """
-    rounding = ROUNDING * max(1.0, abs(value))
     if not slope <= rounding:  # NaN included
         return None
     eta = 1.0

@@ -46,7 +46,7 @@ class Door:
 
     def number(self, x: Tensor) -> Any:
         """(B,) as an array for a batch, as a plain number for a single problem."""
-        return self.out(x) if self.batched else x[0].item()
+        return self.out(x.clone()) if self.batched else x[0].item()
 
 
 def as_tensor(name: str, value: object, device: torch.device | None = None) -> Tensor:

@@ -22,7 +22,7 @@ from csot.ot.similarity import Similarity
 
 # Up to this many classes the label term rides along in the prediction term's matrix product;
 # beyond, one centroid per class is cheaper.
-STACKED_CLASSES = 128
+STACKED_CLASSES = 48
 
 
 @dataclass(frozen=True)

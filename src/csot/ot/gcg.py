@@ -99,7 +99,7 @@ def minimise(
         inner_iterations += solution.iterations
         log_v = solution.state.log_v
         value = problem.epsilon * _potential_value(problem, solution)
-        there = _at_solution(problem, here, kernel.plan(solution.state, out=spare), value)
+        there, cross = _at_solution(problem, here, kernel.plan(solution.state, out=spare), value)
         if problem.coherence is None:
             # Nothing was linearised: this is the solution, as far as the inner method went.
             here, gap = there, (value - _dual_value(problem, solution)).clamp(min=0)
@@ -111,7 +111,7 @@ def minimise(
         # With the inner problem unsolved a gap means nothing, and may be far below zero.
         solved = solution.error <= 10 * stopping.tolerance
         settled = (fresh.abs() <= tolerance * here.objective.abs()) & solved & (tolerance > 0)
-        step = _step_length(problem, here, there, gap, before=step)
+        step = _step_length(here, there, cross, gap, before=step)
         here, movement, spare = _move(problem, here, there, torch.where(finished, 0.0, step))
         objectives.append(here.objective)
         converged = torch.where(finished, converged, settled)
@@ -167,21 +167,22 @@ def _gentle_start(
     return log_v, steps
 
 
-def _at_solution(problem: Problem, here: _Point, plan: Tensor, value: Tensor) -> _Point:
-    """The point Q~, its energy read off the inner value <G,Q~> + epsilon H(Q~)."""
+def _at_solution(
+    problem: Problem, here: _Point, plan: Tensor, value: Tensor
+) -> tuple[_Point, Tensor]:
+    """The point Q~, its energy read off <G,Q~> + epsilon H(Q~); and <grad Omega(Q), Q~>."""
     if problem.coherence is None or here.gradient is None:
-        return _Point(plan, None, value, torch.zeros_like(value))
-    energy = value - _inner_product(problem, here.gradient, plan)
+        nothing = torch.zeros_like(value)
+        return _Point(plan, None, value, nothing), nothing
+    cross = _inner_product(problem, here.gradient, plan)
     gradient = problem.coherence.gradient(plan)
-    return _Point(plan, gradient, energy, _inner_product(problem, gradient, plan) / 2)
+    omega = _inner_product(problem, gradient, plan) / 2
+    return _Point(plan, gradient, value - cross, omega), cross
 
 
-def _step_length(
-    problem: Problem, here: _Point, there: _Point, gap: Tensor, before: Tensor
-) -> Tensor:
+def _step_length(here: _Point, there: _Point, cross: Tensor, gap: Tensor, before: Tensor) -> Tensor:
     """The minimiser of the bound above; all the way where that is nearly as good, and cheaper."""
-    assert here.gradient is not None
-    bend = here.omega - _inner_product(problem, here.gradient, there.plan) + there.omega
+    bend = here.omega - cross + there.omega
     best = torch.where(bend > 0, gap / (2 * bend), 1.0)
     # Where gap and bend are down to rounding error, the last step that meant something goes on.
     return torch.where(gap > _rounding(here), torch.where(best > NEARLY_FULL, 1.0, best), before)

@@ -40,7 +40,7 @@ KINK_WIDTH = 10.0
 """Excess log(Kv/a) up to which a fully damped row counts as unsaturated."""
 
 SPARSE_CLASSES = 192
-SPARSE_DENSITY = 0.25
+SPARSE_DENSITY = 0.06
 """With more classes than this, of which fewer than this share do not vanish, K~ is kept sparse:
 at epsilon = 0.1 a class whose probability is 160 times below the row's best has vanished."""
 

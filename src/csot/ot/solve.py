@@ -45,7 +45,6 @@ INNER_METHODS: dict[str, InnerMethod] = {
 }
 
 
-@torch.no_grad()
 def solve(
     pred_probs: Array | None = None,
     *,
@@ -144,35 +143,37 @@ def solve(
     array([ True, False, False,  True])
     """
     reduce = _rows_of(group)
-    door, log_p, probs = read_probabilities(pred_probs, log_probs)
-    batch, n_classes, n = log_p.shape
-    given = None if labels is None else read_labels(labels, door, (batch, n), n_classes)
-    share = checked_budget(budget)
-    capacities = row_capacities(door.tensor("row_weights", row_weights), log_p, reduce)
-    prior = read_prior(class_prior, given, capacities, n_classes, door, reduce)
-    problem = Problem(
-        log_probs=log_p,
-        marginals=Marginals(capacities, share * prior, balanced=share == 1),
-        coherence=read_coherence(
-            coherence,
-            read_similarity(similarity, features, neighbours, door, (batch, n), reduce),
-            weights=probs
-            if read_choice("coherence_on", coherence_on, WEIGHTS) == "probs"
-            else -log_p,
-            labels=given,
-        ),
-        epsilon=checked_positive("epsilon", epsilon),
-        reduce=reduce,
-    )
-    name = _inner_method(method)
-    outcome = minimise(
-        problem,
-        INNER_METHODS[name],
-        _stopping(log_p.dtype, max_inner, inner_iterations),
-        max_outer=_count("max_outer", max_outer),
-        tolerance=checked_positive("tolerance", tolerance, zero_allowed=True),
-        log_v=None if start is None else _potentials_of(start, problem.marginals.b, door),
-    )
+    # Cheaper than no_grad; what is returned is copied, so that it may enter a loss.
+    with torch.inference_mode():
+        door, log_p, probs = read_probabilities(pred_probs, log_probs)
+        batch, n_classes, n = log_p.shape
+        given = None if labels is None else read_labels(labels, door, (batch, n), n_classes)
+        share = checked_budget(budget)
+        capacities = row_capacities(door.tensor("row_weights", row_weights), log_p, reduce)
+        prior = read_prior(class_prior, given, capacities, n_classes, door, reduce)
+        problem = Problem(
+            log_probs=log_p,
+            marginals=Marginals(capacities, share * prior, balanced=share == 1),
+            coherence=read_coherence(
+                coherence,
+                read_similarity(similarity, features, neighbours, door, (batch, n), reduce),
+                weights=probs
+                if read_choice("coherence_on", coherence_on, WEIGHTS) == "probs"
+                else -log_p,
+                labels=given,
+            ),
+            epsilon=checked_positive("epsilon", epsilon),
+            reduce=reduce,
+        )
+        name = _inner_method(method)
+        outcome = minimise(
+            problem,
+            INNER_METHODS[name],
+            _stopping(log_p.dtype, max_inner, inner_iterations),
+            max_outer=_count("max_outer", max_outer),
+            tolerance=checked_positive("tolerance", tolerance, zero_allowed=True),
+            log_v=None if start is None else _potentials_of(start, problem.marginals.b, door),
+        )
     if tolerance > 0 and not bool(outcome.converged.all()):
         _warn(outcome)
     return _as_plan(outcome, problem, prior, share, name, door)
@@ -233,7 +234,7 @@ def _warn(outcome: Outcome) -> None:
         f"(gap {float(outcome.gap.max()):.2g}); the plan is feasible but may not be optimal. "
         "Raise max_outer or max_inner, or epsilon",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
 
 
@@ -243,14 +244,14 @@ def _as_plan(
     dtype = outcome.plan.dtype
     trace = outcome.objectives if door.batched else outcome.objectives[:, 0]
     return Plan(
-        coupling=door.out(outcome.plan.mT.contiguous()),
-        labels=door.out(outcome.labels),
-        row_weights=door.out(problem.marginals.a.to(dtype)),
-        class_prior=door.out(prior.to(dtype).contiguous()),
+        coupling=door.out(outcome.plan.mT.clone(memory_format=torch.contiguous_format)),
+        labels=door.out(outcome.labels.clone()),
+        row_weights=door.out(problem.marginals.a.to(dtype, copy=True)),
+        class_prior=door.out(prior.to(dtype, copy=True)),
         budget=budget,
-        log_u=door.out(outcome.state.log_u.to(dtype)),
-        log_v=door.out(outcome.state.log_v.to(dtype)),
-        objective_trace=trace.numpy() if door.numpy else trace,
+        log_u=door.out(outcome.state.log_u.to(dtype, copy=True)),
+        log_v=door.out(outcome.state.log_v.to(dtype, copy=True)),
+        objective_trace=trace.numpy().copy() if door.numpy else trace.clone(),
         gap=door.number(outcome.gap),
         marginal_error=door.number(outcome.marginal_error),
         converged=door.number(outcome.converged),
