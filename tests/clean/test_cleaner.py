@@ -369,12 +369,25 @@ def test_most_rows_the_same(blobs: Any) -> None:
     assert np.isfinite(cleaner.posterior_).all()
 
 
-@pytest.mark.xfail(reason="held-out likelihood does not tell noisy labels from silent features")
-def test_features_that_say_nothing_change_no_label_with_confidence() -> None:
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(3))
+def test_features_that_say_nothing_change_no_label(seed: int) -> None:
+    rng = np.random.default_rng(seed)
     y = rng.integers(0, 4, 300)
     cleaner = fit(rng.normal(size=(300, 8)), y, members=("linear", "fourier"))
-    assert (cleaner.findings_["status"] == "corrected").mean() < 0.02
+    assert not cleaner.informative_
+    assert (cleaner.findings_["corrected_label"] == y).all()
+    assert (cleaner.findings_["status"] == "uncertain").all()
+    assert "no verdict" in cleaner.report()
+
+
+def test_a_class_of_one_row_is_kept_and_called_uncertain() -> None:
+    data = load_digits()
+    x, y = data.data[:300], data.target[:300].astype(object)
+    y[7] = "bird"
+    findings = fit(x, y.astype(str), members=("linear",)).findings_
+    assert findings.loc[7, "corrected_label"] == "bird"
+    assert findings.loc[7, "status"] == "uncertain"
+    assert findings.loc[7, "note"] == "too few rows of this class"
 
 
 # Bad input ----------------------------------------------------------------------------------------

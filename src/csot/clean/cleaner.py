@@ -88,6 +88,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A row a CSOT round: budget, clean rows, held-out log-likelihood of the given labels.
     posterior_ : (N, C) array
         Probability of each class to be the true one, the given label taken into account.
+    informative_ : bool
+        Whether the features predict the labels beyond chance. If not, no label is changed and
+        every row is ``uncertain``: noisy labels and silent features look alike.
     member_weights_ : dict
         What the judge gave to each candidate.
     """
@@ -184,7 +187,10 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def report(self) -> str:
         """What was found, for the terminal."""
         check_is_fitted(self)
-        return describe(self.findings_, self.noise_rate_, self.noise_matrix_, self.classes_)
+        text = describe(self.findings_, self.noise_rate_, self.noise_matrix_, self.classes_)
+        if not self.informative_:
+            text = "The features do not predict the labels beyond chance: no verdict.\n" + text
+        return text
 
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""
@@ -229,7 +235,10 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         misfit = misfits(model.rows.double().numpy(), truth)
         self.model_ = model
         self.posterior_ = truth.astype(np.float32)
-        self.findings_ = make_findings(truth, model.probs.numpy(), encoded, locked, misfit, index)
+        self.informative_ = model.informative
+        self.findings_ = make_findings(
+            truth, model.probs.numpy(), encoded, locked, misfit, index, model.informative
+        )
         own = truth[np.arange(len(truth)), np.maximum(encoded.index, 0)]
         self.noise_rate_ = float(1 - own[labelled].mean()) if labelled.any() else 0.0
         names = pd.Index(encoded.classes)

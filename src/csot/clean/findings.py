@@ -13,6 +13,9 @@ from csot.clean.labels import EncodedLabels
 CONFIDENT = 0.8
 """Below this posterior of the best class the evidence does not carry a verdict."""
 
+LEAST_ROWS = 3
+"""Rows that a class needs before one of them can be judged by the others."""
+
 MISFIT = 6.0
 """Robust deviations of the log distance to the nearest class beyond which no class fits."""
 
@@ -24,11 +27,17 @@ def make_findings(
     verified: npt.NDArray[np.int64],
     misfit: npt.NDArray[np.bool_],
     index: pd.Index[Any],
+    informative: bool = True,
 ) -> pd.DataFrame:
-    """The findings table: posterior (N, C), model probabilities (N, C), labels, locks."""
+    """The findings table: posterior (N, C), model probabilities (N, C), labels, locks.
+
+    ``informative`` false: the features say nothing, so no verdict is given on any label.
+    """
     given = labels.index
     rows = np.arange(len(given))
     best = posterior.argmax(1)
+    rare = _of_rare_class(given)
+    best = np.where(rare, given, best)
     # A tie is no reason to change a label.
     own = posterior[rows, np.maximum(given, 0)]
     best = np.where((given >= 0) & (own >= posterior[rows, best]), given, best)
@@ -39,8 +48,10 @@ def make_findings(
     score = np.where(given >= 0, own, confidence)
     score = np.where(locked, (corrected == given) | (given < 0), score)
     status = np.where(corrected == given, "clean", "corrected").astype(object)
-    status[(confidence < CONFIDENT) | (misfit & ~locked)] = "uncertain"
-    note = np.full(len(given), "", dtype=object)
+    doubtful = (confidence < CONFIDENT) | misfit | rare | (not informative)
+    status[doubtful & ~locked] = "uncertain"
+    note = np.full(len(given), "" if informative else "features say nothing", dtype=object)
+    note[rare] = "too few rows of this class"
     note[given < 0] = "no label given"
     note[misfit] = "no class fits"
     note[locked] = "verified"
@@ -57,6 +68,12 @@ def make_findings(
         },
         index=index,
     )
+
+
+def _of_rare_class(given: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Rows of classes with so few labels that the models never learned them."""
+    counts = np.bincount(given[given >= 0])
+    return np.asarray((given >= 0) & (counts[np.maximum(given, 0)] < LEAST_ROWS))
 
 
 def misfits(

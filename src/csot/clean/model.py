@@ -25,12 +25,14 @@ from csot.clean.fourier import FourierMap
 from csot.clean.network import Networks, fit_networks
 from csot.clean.rounds import Round, curriculum_rounds
 from csot.clean.search import ProbeMember, first_noise, probe_path, settle
-from csot.clean.stacking import Stack, stack
+from csot.clean.stacking import Stack, information, stack
 
 SAMPLE = 10_000
 """Rows on which the first noise matrix is found, and up to which Fourier features are used."""
 
 LINEAR_MEMBERS = 3
+INFORMATIVE = 4.0
+"""Standard errors by which held-out labels must be better predicted than by their frequencies."""
 STAGES = ("noise matrix", "probes", "CSOT rounds", "kernel probes", "network", "judge")
 """What ``fit`` reports as it goes, in order; some may not apply."""
 
@@ -95,6 +97,8 @@ class FittedModel:
     posterior: Tensor
     probs: Tensor
     noise: Tensor
+    informative: bool
+    """Whether held-out labels are predicted better than by their frequencies, beyond chance."""
     class_prior: Tensor
     tilt: Tensor
     """How much likelier than the training labels say each class is, by a given class prior."""
@@ -174,11 +178,15 @@ def fit_model(
         everyone = [*voices, Member("pred_probs", pred_probs.clamp_min(1e-12).log(), None)]
         start = torch.cat([own.weights / 2, torch.full((1,), 0.5)])
         final = stack([voice.logits for voice in everyone], evidence, own.noise, start)
-    truth, shares, tilt = posterior_with_prior(final.probs, evidence, final.noise, class_prior)
+    informative = information(final.probs, evidence, final.noise) >= INFORMATIVE
+    # Noisy labels and features that say nothing look alike: then believe the labels.
+    noise = final.noise if informative else torch.eye(evidence.n_classes)
+    truth, shares, tilt = posterior_with_prior(final.probs, evidence, noise, class_prior)
     return FittedModel(
         posterior=truth,
         probs=final.probs,
-        noise=final.noise,
+        noise=noise,
+        informative=informative,
         class_prior=shares,
         tilt=tilt,
         loss=final.loss,

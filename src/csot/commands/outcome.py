@@ -46,6 +46,8 @@ def show_outcome(
     table.add_row("estimated noise rate", "", f"{cleaner.noise_rate_:.1%}")
     terminal.say(table)
     terminal.say()
+    if not cleaner.informative_:
+        terminal.warn("the features do not predict the labels beyond chance: no label was changed")
     issues = findings[findings["is_label_issue"]]
     pairs = Counter(
         (str(given), str(right))
