@@ -13,8 +13,9 @@ MANIFEST := pyproject.toml constraints.txt
 demo: .venv/.stamp-core  ## See it work: a short tour on real data
 	$(BIN)/python -m csot.demo
 
+# One thread a worker: threads that share cores with other workers only wait for each other.
 test: lint  ## Lint, then all tests with branch coverage
-	$(BIN)/python -m pytest --cov --cov-branch --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --cov --cov-branch --cov-report=term
 
 lint: .venv/.stamp-dev  ## Style, format and types
 	$(BIN)/ruff check

@@ -17,6 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from csot.clean.evidence import Evidence
 from csot.clean.findings import make_findings, misfits
@@ -151,7 +152,10 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         evidence = Evidence(
             torch.from_numpy(encoded.index), torch.from_numpy(locked), len(encoded.classes)
         )
-        with _Stages(self.progress, len(rows)) as stages, torch.no_grad():
+        # SciPy's optimiser works on short vectors, for which its BLAS would keep threads spinning
+        # on the cores that torch needs.
+        quiet_blas = threadpool_limits(limits=1, user_api="blas")
+        with quiet_blas, _Stages(self.progress, len(rows)) as stages, torch.no_grad():
             model = fit_model(
                 torch.from_numpy(units(rows, np.float32)),
                 evidence,

@@ -72,7 +72,7 @@ def make_findings(
 
 def _of_rare_class(given: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Rows of classes with so few labels that the models never learned them."""
-    counts = np.bincount(given[given >= 0])
+    counts = np.bincount(given[given >= 0], minlength=1)
     return np.asarray((given >= 0) & (counts[np.maximum(given, 0)] < LEAST_ROWS))
 
 

@@ -14,7 +14,14 @@ from csot.commands.outcome import show_outcome
 from csot.commands.priors import align_probabilities, classes_of, parse_class_prior
 from csot.commands.results import Judged, write_results
 from csot.commands.terminal import Terminal
-from csot.data import Columns, DataError, LabelledData, read_data, read_verified
+from csot.data import (
+    Columns,
+    DataError,
+    LabelledData,
+    MissingExtraError,
+    read_data,
+    read_verified,
+)
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,14 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
     _refuse_overlap(options.data, options.out)
     clock = _Clock()
     with clock("read"):
-        cache = plan_embedding(
-            options.data, options.out, options.columns, options.root, options.embedder
-        )
+        try:
+            cache = plan_embedding(
+                options.data, options.out, options.columns, options.root, options.embedder
+            )
+        except MissingExtraError:
+            # What is wrong with the data comes first: no extra would mend it.
+            read_data(options.data, options.columns, options.root)
+            raise
         if cache is None:
             data = read_data(options.data, options.columns, options.root)
         else:
