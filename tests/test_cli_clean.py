@@ -345,7 +345,8 @@ def test_errors_are_one_line_and_leave_nothing(
 
 
 def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_image(folder / "data" / "cat" / "1.png")
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
+        write_image(folder / "data" / name)
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     assert "pip install 'csot[images]'" in fails("clean", "data", "--out", "run")
 
