@@ -23,7 +23,7 @@ lint: .venv/.stamp-dev  ## Style, format and types
 	$(BIN)/mypy --strict src
 
 bench: .venv/.stamp-bench  ## The solver side by side with its peers
-	$(BIN)/python benchmarks/solver.py
+	$(BIN)/python benchmarks/solver.py --budget 0.3
 
 docs: .venv/.stamp-docs  ## The pages of docs/ as HTML in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
