@@ -30,6 +30,8 @@ def _solved(n: int, c: int, budget: float, seed: int) -> tuple[csot.Plan, Any]:
     return plan, case.labels
 
 
+# A budget a hair below one converges slowly; what is allocated does not depend on it.
+@pytest.mark.filterwarnings("ignore:csot.solve")
 @settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(1, 25),
