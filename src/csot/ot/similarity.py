@@ -6,6 +6,7 @@ The solver keeps samples on the last axis, so an operator maps (B, K, N) to (B, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -26,11 +27,12 @@ class Similarity(Protocol):
         """sum_j S_ij [y_i = y_j >= 0] x_j for ``x`` and ``labels`` of shape (B, N)."""
 
 
-class OneHotWithin:
+class OneHotWithin(ABC):
     """``apply_within`` for any operator, by spreading x over one row per class."""
 
+    @abstractmethod
     def apply(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+        """S X for ``x`` of shape (B, K, N)."""
 
     def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
         given = labels >= 0

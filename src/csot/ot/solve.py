@@ -114,7 +114,8 @@ def solve(
         "cosine" never forms N x N; "knn" keeps the ``neighbours`` nearest. An operator is a
         function from an (N, K) tensor X to S X; S should be symmetric with a zero diagonal.
     method : "auto", "newton", "scaling" or "dykstra"
-        Inner method: semi-dual Newton, Algorithm 1, the vanilla matrix form, or by size.
+        Inner method: semi-dual Newton, Algorithm 1, or the vanilla matrix form. "auto" is Newton,
+        by Cholesky or by conjugate gradients according to the number of classes.
     max_outer, max_inner : int
         Most outer steps, and most inner steps in each of them.
     inner_iterations : int, optional
@@ -180,8 +181,7 @@ def solve(
 
 
 def _inner_method(method: str) -> str:
-    # Newton's cost per step falls back to that of scaling for many classes (see ``inner``), so
-    # it is the right choice at every size; the benchmark shows it.
+    # Newton at every size: what depends on the size is how it solves for its step (see ``inner``).
     name = read_choice("method", method, ("auto", *INNER_METHODS))
     return "newton" if name == "auto" else name
 
