@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from csot.data.labelled import LabelledData, Labels, Matrix
 from csot.data.labels import check_classes, tidy_labels
 from csot.data.matrix import check_matrix
 
+Arrays = Mapping[str, npt.NDArray[Any]]
 NAMES = ("features", "labels", "pred_probs", "ids", "class_names")
 
 
@@ -25,6 +26,16 @@ def is_array_folder(folder: Path) -> bool:
 
 def read_npz(path: Path) -> LabelledData:
     """Keys `features` and `labels`; `pred_probs`, `ids` and `class_names` if there."""
+    return from_arrays(path, *load_npz(path, NAMES))
+
+
+def read_array_folder(folder: Path) -> LabelledData:
+    """`features.npy` (memory-mapped) and `labels.npy`; the optional arrays likewise."""
+    return from_arrays(folder, *load_array_folder(folder, NAMES))
+
+
+def load_npz(path: Path, names: Collection[str]) -> tuple[Arrays, list[str]]:
+    """The arrays of those names that are there, and every name that is there."""
     try:
         archive = np.load(path, allow_pickle=False)
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
@@ -36,23 +47,23 @@ def read_npz(path: Path) -> LabelledData:
         raise DataError(f"{path} is a single array; write numpy.savez(path, features=..., ...)")
     with archive:
         held = list(archive.files)
-        arrays = {name: _load(path, name, lambda n: archive[n]) for name in NAMES if name in held}
-    return _from_arrays(path, arrays, held)
+        arrays = {name: _load(path, name, lambda n: archive[n]) for name in names if name in held}
+    return arrays, held
 
 
-def read_array_folder(folder: Path) -> LabelledData:
-    """`features.npy` (memory-mapped) and `labels.npy`; the optional arrays likewise."""
+def load_array_folder(folder: Path, names: Collection[str]) -> tuple[Arrays, list[str]]:
+    """As `load_npz`, from .npy files; the large ones are memory-mapped."""
     held = sorted(path.stem for path in folder.glob("*.npy"))
 
     def load(name: str) -> npt.NDArray[Any]:
-        mode: Literal["r"] | None = "r" if name in ("features", "pred_probs") else None
+        large = name.endswith("features") or name == "pred_probs"
+        mode: Literal["r"] | None = "r" if large else None
         array: npt.NDArray[Any] = np.load(
             folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False
         )
         return array
 
-    arrays = {name: _load(folder, name, load) for name in NAMES if name in held}
-    return _from_arrays(folder, arrays, held)
+    return {name: _load(folder, name, load) for name in names if name in held}, held
 
 
 def _load(path: Path, name: str, load: Any) -> npt.NDArray[Any]:
@@ -69,9 +80,8 @@ def _load(path: Path, name: str, load: Any) -> npt.NDArray[Any]:
     return array
 
 
-def _from_arrays(
-    path: Path, arrays: Mapping[str, npt.NDArray[Any]], held: list[str]
-) -> LabelledData:
+def from_arrays(path: Path, arrays: Arrays, held: list[str]) -> LabelledData:
+    """Checked, under the names of `NAMES`; `held` is what there is, for the error."""
     for name in ("features", "labels"):
         if name not in arrays:
             raise DataError(
@@ -92,7 +102,7 @@ def _from_arrays(
         tidy_ids(class_names, f"{path}: class_names")
     labels = tidy_labels(arrays["labels"], f"{path}: labels")
     if class_names is not None:
-        labels = _named(labels, class_names, path)
+        labels = named(labels, class_names, path)
     check_classes(labels, f"{path}: labels")
     pred_probs = None
     if "pred_probs" in arrays:
@@ -109,7 +119,7 @@ def _from_arrays(
     )
 
 
-def _named(labels: Labels, class_names: list[str], path: Path) -> Labels:
+def named(labels: Labels, class_names: list[str], path: Path) -> Labels:
     """Numbers become the names they stand for; names are looked up."""
     named = np.empty_like(labels)
     known = set(class_names)

@@ -1,0 +1,127 @@
+"""Inputs by row number: tensors in memory, or image files that are decoded when asked for."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import repeat
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from csot.data.errors import DataError, require
+from csot.data.images import open_rgb
+
+Kind = Literal["images", "features"]
+
+
+class Samples(ABC):
+    """N inputs, fetched by row numbers."""
+
+    kind: Kind
+    shape: tuple[int, ...]
+    """Of one input: (channels, H, W) or (D,)."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, rows: Tensor) -> Tensor:
+        """int64 rows (B,) -> uint8 (B, channels, H, W) or float32 (B, D), on the CPU."""
+
+    def subset(self, rows: Tensor | Sequence[int]) -> Samples:
+        """A view on some of the rows, in that order. Nothing is copied."""
+        chosen = torch.as_tensor(rows, dtype=torch.int64)
+        if chosen.numel() and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(self):
+            raise IndexError(f"rows {chosen.min()} to {chosen.max()} of {len(self)} samples")
+        return _Subset(self, chosen)
+
+
+class InMemory(Samples):
+    """uint8 images (N, channels, H, W), or features (N, D), which are kept as float32."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        if tensor.ndim == 4 and tensor.dtype == torch.uint8:
+            self.kind = "images"
+        elif tensor.ndim == 2:
+            self.kind = "features"
+            tensor = tensor.to(torch.float32)
+        else:
+            raise DataError(
+                f"samples of shape {tuple(tensor.shape)} and type {tensor.dtype}: either uint8 "
+                "(N, channels, H, W) or numbers (N, D) are needed"
+            )
+        self._tensor = tensor.cpu()
+        self.shape = tuple(tensor.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self._tensor)
+
+    def batch(self, rows: Tensor) -> Tensor:
+        return self._tensor[rows]
+
+
+class ImageFiles(Samples):
+    """Image files as (3, size, size): upright, shorter side scaled to `size`, centre cut out."""
+
+    kind = "images"
+
+    def __init__(self, paths: Sequence[Path], size: int) -> None:
+        if size < 1:
+            raise DataError(f"an image size of {size}: at least 1 pixel is needed")
+        require("PIL.Image", "train", "reading images")
+        self._paths = list(paths)
+        self.shape = (3, size, size)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def batch(self, rows: Tensor) -> Tensor:
+        paths = [self._paths[row] for row in rows.tolist()]
+        pixels = torch.empty(len(paths), *self.shape, dtype=torch.uint8)
+        # Decoding releases Python's lock, so threads are enough.
+        images = _pool(os.getpid()).map(read_square, paths, repeat(self.shape[-1]))
+        for row, image in enumerate(images):
+            pixels[row] = torch.from_numpy(image).permute(2, 0, 1)
+        return pixels
+
+
+class _Subset(Samples):
+    def __init__(self, whole: Samples, rows: Tensor) -> None:
+        self._whole = whole
+        self._rows = rows
+        self.kind = whole.kind
+        self.shape = whole.shape
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def batch(self, rows: Tensor) -> Tensor:
+        return self._whole.batch(self._rows[rows])
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """One for each process: threads do not survive a fork, and `Samples` stay picklable."""
+    return ThreadPoolExecutor(min(16, os.cpu_count() or 1), f"images-{process}")
+
+
+def read_square(path: Path, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    """(size, size, 3)."""
+    resampling = require("PIL.Image", "train", "reading images").Resampling.BILINEAR
+    try:
+        image = open_rgb(path, size)
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"{path} cannot be read as an image: {error}") from error
+    shorter = min(image.size)
+    width, height = (max(size, round(side * size / shorter)) for side in image.size)
+    if (width, height) != image.size:
+        image = image.resize((width, height), resampling, reducing_gap=3.0)
+    left, top = (width - size) // 2, (height - size) // 2
+    return np.array(image.crop((left, top, left + size, top + size)), dtype=np.uint8)

@@ -1,0 +1,104 @@
+"""What every source of training data returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from csot.data.errors import DataError
+from csot.data.samples import Samples
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Samples with labels that are taken to be right."""
+
+    __test__ = False  # the name starts with Test, but pytest has nothing to collect here
+
+    name: str
+    samples: Samples
+    labels: Tensor
+    """int64 (M,)."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """N samples with their given labels, and what they are tested on."""
+
+    name: str
+    """`digits`, `cifar10`, or the path's name."""
+    train: Samples
+    labels: Tensor
+    """The given labels, int64 (N,); -1 where there is none."""
+    class_names: list[str]
+    ids: list[str]
+    """Unique, (N,)."""
+    tests: list[TestSet]
+    """May be empty; the first is the one reported."""
+    true_labels: Tensor | None = None
+    """int64 (N,), only for evaluation: no method sees them."""
+    superclasses: Tensor | None = None
+    """int64 (C,): the coarse class of each class."""
+    mean: tuple[float, ...] | None = None
+    """Of the pixels in [0, 1], one per channel; None for features."""
+    std: tuple[float, ...] | None = None
+    root: Path | None = None
+    """The folder of the image files; None for arrays."""
+    images: list[Path] | None = None
+    source: dict[str, str] = field(default_factory=dict)
+    """`kind` and `path`, and `root` where there are image files: as in a run's summary."""
+
+    def __post_init__(self) -> None:
+        n, classes = len(self.train), len(self.class_names)
+        check_labels(self.labels, n, classes, f"{self.name}: labels", missing=True)
+        if self.true_labels is not None:
+            check_labels(self.true_labels, n, classes, f"{self.name}: true labels", missing=True)
+        for test in self.tests:
+            where = f"{self.name}: labels of the test set {test.name!r}"
+            check_labels(test.labels, len(test.samples), classes, where)
+            if test.samples.shape != self.train.shape:
+                raise DataError(
+                    f"{self.name}: the test set {test.name!r} holds samples of shape "
+                    f"{test.samples.shape}, the training set {self.train.shape}; they must agree"
+                )
+        assert len(self.ids) == n
+        assert self.images is None or len(self.images) == n
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+    def with_labels(self, labels: Tensor) -> TrainingData:
+        """The same samples with other given labels. True labels stay as they are."""
+        return replace(self, labels=labels)
+
+    def take(self, rows: Tensor) -> TrainingData:
+        """Some of the training rows; the test sets stay."""
+        chosen = rows.tolist()
+        return replace(
+            self,
+            train=self.train.subset(rows),
+            labels=self.labels[rows],
+            ids=[self.ids[row] for row in chosen],
+            true_labels=None if self.true_labels is None else self.true_labels[rows],
+            images=None if self.images is None else [self.images[row] for row in chosen],
+        )
+
+
+def check_labels(labels: Tensor, n: int, classes: int, where: str, missing: bool = False) -> None:
+    """int64 (n,) in 0 ... classes - 1, or -1 where `missing` allows it."""
+    if labels.dtype != torch.int64 or labels.shape != (n,):
+        raise DataError(
+            f"{where}: {labels.dtype} {tuple(labels.shape)}; int64 ({n},) is needed, one a sample"
+        )
+    wrong = (labels < (-1 if missing else 0)) | (labels >= classes)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise DataError(
+            f"{where}: {int(labels[row])} in row {row} (from 0); there are {classes} classes, "
+            f"0 to {classes - 1}"
+        )

@@ -1,0 +1,293 @@
+"""CSOT: one network, trained on the labels that a curriculum of transport plans confirms.
+
+Algorithm S1 of the paper. After a warm-up, every epoch solves Eq. 4 for the labels (`_relabel`) and
+splits the rows into D_clean and D_corrupted (Eq. 8). Stage one minimises
+
+    L_mix(D_clean) + L_lab(D_clean) + lambda_1 L_simsiam(D_corrupted)      (Eq. 9)
+
+and stage two L_mix(D_clean) + L_lab(D_clean) + lambda_2 L_lab(D_corrupted)      (Eq. 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from csot.methods._base import (
+    Batch,
+    Judgement,
+    Losses,
+    Part,
+    Settings,
+    Split,
+    feature_dim,
+)
+from csot.methods._csot_settings import CsotSettings
+from csot.methods._losses import (
+    cross_entropy,
+    negative_entropy,
+    one_hot,
+    prior_penalty,
+    refine,
+    simsiam,
+)
+from csot.methods._mixup import Mix, draw_mix
+from csot.methods._relabel import Relabelling, budgets, relabel
+from csot.methods._single import SingleNetwork
+from csot.methods._streams import full_batches, side_by_side
+from csot.nets.outputs import Outputs
+from csot.nets.predictor import Predictor
+
+
+class Csot(SingleNetwork):
+    Settings: ClassVar[type[Settings]] = CsotSettings
+    about = "relabel by curriculum and structure-aware optimal transport, then train in two stages"
+    reference = "Chang, Shi and Wang, NeurIPS 2023"
+    settings: CsotSettings
+
+    # Of every row, from the last relabelling.
+    labels: Tensor
+    weights: Tensor
+    selected: Tensor
+    clean: Tensor
+    probs: Tensor
+    semi: Tensor
+    looked: Tensor
+
+    def prepare(self) -> None:
+        context, settings = self.context, self.settings
+        super().prepare()
+        dim = feature_dim(self.network)
+        self.predictor = Predictor(dim, settings.simsiam_hidden, settings.simsiam_norm)
+        self.budget = budgets(settings, context.epochs)
+        rows, classes = len(context.labels), context.num_classes
+        self.register_buffer("labels", context.labels.clone())
+        self.register_buffer("weights", torch.zeros(rows))
+        self.register_buffer("selected", torch.zeros(rows, dtype=torch.bool))
+        self.register_buffer("clean", torch.zeros(rows, dtype=torch.bool))
+        self.register_buffer("probs", torch.full((rows, classes), 1 / classes))
+        self.register_buffer("semi", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("looked", torch.zeros((), dtype=torch.bool))
+
+    # What happens before the steps of an epoch.
+
+    def begin_epoch(self, epoch: int) -> dict[str, float]:
+        if self._warming_up(epoch):
+            return {"stage": 0}
+        rows, budget = self.context.rows, self.budget(epoch)
+        found = self._relabel(rows, budget)
+        for name in ("labels", "weights", "selected", "clean"):
+            getattr(self, name)[rows] = self.context.ranks.from_first(getattr(found, name))
+        self.looked.fill_(True)
+        corrected, left = self._corrected()[rows], ~self.selected[rows]
+        self.semi.fill_(self._is_second_stage(epoch, corrected, left))
+        return {
+            "stage": 1 + int(self.semi),
+            "budget": budget,
+            "selected": int(self.selected[rows].sum()),
+            "clean": int(self.clean[rows].sum()),
+            "corrected": int(corrected.sum()),
+        }
+
+    def _warming_up(self, epoch: int) -> bool:
+        last = self.settings.warmup - (self.settings.warmup_ends == "before")
+        return epoch <= last
+
+    def _is_second_stage(self, epoch: int, corrected: Tensor, left: Tensor) -> bool:
+        if self.settings.switch == "never":
+            return False
+        if self.settings.switch == "epoch":
+            return epoch >= self.settings.supervised_epochs
+        # Once it has happened, it stays (difference 6).
+        return bool(self.semi) or int(corrected.sum()) > int(left.sum())
+
+    def _relabel(self, rows: Tensor, budget: float) -> Relabelling:
+        predictions = self.context.predict(self.network, rows)
+        self.probs[rows] = predictions.probs
+        given = self.context.labels[rows]
+        return relabel(predictions, given, budget, self.settings, self.context.generator)
+
+    def _corrected(self) -> Tensor:
+        return self.selected & ~self.clean
+
+    def _corrupted(self) -> Tensor:
+        if self.settings.corrupted == "not_clean":
+            return ~self.clean
+        return self.labels != self.context.labels
+
+    # Which rows each step takes.
+
+    def steps(self, epoch: int) -> Iterator[Mapping[str, Tensor]]:
+        rows, size = self.context.rows, self.context.batch_size
+        if self._warming_up(epoch):
+            size *= self.settings.warmup_batch_factor
+            for batch in full_batches(rows, size, self.context.order):
+                yield {"warmup": batch}
+            return
+        sets = {"clean": rows[self.clean[rows].cpu()]}
+        if self._uses_corrupted():
+            sets["corrupted"] = rows[self._corrupted()[rows].cpu()]
+        yield from side_by_side(sets, size, self.context.order)
+
+    def _uses_corrupted(self) -> bool:
+        return self._has_simsiam() or (bool(self.semi) and self.settings.semi_weight > 0)
+
+    def _has_simsiam(self) -> bool:
+        wanted = self.settings.simsiam_weight > 0
+        return wanted and (not bool(self.semi) or self.settings.simsiam_in_semi)
+
+    # The losses of one step.
+
+    def forward(self, batch: Batch) -> Losses:
+        if "warmup" in batch:
+            return self._warmup(batch["warmup"])
+        # All views are collected first, so that one pass through the network serves them all.
+        views: dict[str, Tensor] = {}
+        clean, corrupted = batch.get("clean"), batch.get("corrupted")
+        mix = None if clean is None else self._add_clean_views(clean, views)
+        if corrupted is not None:
+            self._add_corrupted_views(corrupted, views)
+        seen = self._pass(views)
+        losses: Losses = {}
+        if clean is not None:
+            losses |= self._clean_losses(clean, mix, seen)
+        if corrupted is not None:
+            losses |= self._corrupted_losses(corrupted, seen)
+        return losses
+
+    def _warmup(self, part: Part) -> Losses:
+        weak = part.view(self.context.views.weak, self.context.generator)
+        logits = self.network(weak).logits
+        losses = {"warmup": cross_entropy(logits, part.labels)}
+        if self.settings.warmup_entropy:
+            losses["entropy"] = self.settings.warmup_entropy * negative_entropy(logits)
+        return losses
+
+    def _pass(self, views: dict[str, Tensor]) -> dict[str, Outputs]:
+        """Outputs by view, from one pass over all of them or from a pass each."""
+        if not self.settings.joint_pass:
+            return {name: self.network(inputs) for name, inputs in views.items()}
+        out = self.network(torch.cat(list(views.values())))
+        sizes = [len(inputs) for inputs in views.values()]
+        parts = zip(out.logits.split(sizes), out.features.split(sizes), strict=True)
+        return {name: Outputs(*part) for name, part in zip(views, parts, strict=True)}
+
+    # Clean rows: L_mix + L_lab.
+
+    def _add_clean_views(self, part: Part, views: dict[str, Tensor]) -> Mix | None:
+        settings, context = self.settings, self.context
+        count = settings.mixup_views
+        weak = [part.view(context.views.weak, context.generator) for _ in range(count)]
+        if settings.clean_loss == "cross_entropy":
+            views["weak"] = weak[0]
+            return None
+        mix = draw_mix(
+            count * part.whole,
+            settings.mixup_alpha,
+            context.generator,
+            context.ranks,
+            own_side=settings.mixup_own_side,
+        )
+        views["mixed"] = mix(torch.cat(weak))
+        views["strong"] = part.view(context.views.strong, context.generator)
+        if settings.targets == "refined" and settings.refine_from == "step":
+            views["weak"] = torch.cat(weak)
+        return mix
+
+    def _clean_losses(self, part: Part, mix: Mix | None, seen: dict[str, Outputs]) -> Losses:
+        if mix is None:
+            return {"clean": cross_entropy(seen["weak"].logits, part.labels)}
+        settings, mixed = self.settings, seen["mixed"].logits
+        targets, consistent = self._clean_targets(part, seen.get("weak"))
+        losses = {
+            "mix": cross_entropy(mixed, mix(targets.repeat(settings.mixup_views, 1))),
+            "lab": cross_entropy(seen["strong"].logits, consistent),
+        }
+        if settings.prior_penalty:
+            penalty = prior_penalty(mixed, self.context.ranks)
+            losses["penalty"] = settings.prior_penalty * penalty
+        return losses
+
+    def _clean_targets(self, part: Part, weak: Outputs | None) -> tuple[Tensor, Tensor]:
+        """(b, C) targets of L_mix and of L_lab (differences 4 and 10)."""
+        settings = self.settings
+        hot = one_hot(part.labels, self.context.num_classes)
+        if settings.targets == "one_hot":
+            return hot, hot
+        trust = self.weights[part.rows] if settings.weighted_targets else torch.ones(len(part))
+        trust = trust.to(hot)
+        if weak is None:
+            first = mean = self.probs[part.rows]
+        else:
+            # (views, b, C); L_lab is blended with the first view's prediction.
+            probs = weak.logits.float().softmax(-1).view(-1, len(part), self.context.num_classes)
+            first, mean = probs[0], probs.detach().mean(0)
+            first = first.detach() if settings.detach_weak else first
+        refined = refine(part.labels, mean, trust, settings.temperature)
+        trust = trust[:, None]
+        return refined, trust * refined + (1 - trust) * first
+
+    # Corrupted rows: SimSiam, and L_lab with the plan's labels in stage two.
+
+    def _add_corrupted_views(self, part: Part, views: dict[str, Tensor]) -> None:
+        context, settings = self.context, self.settings
+        labelled = bool(self.semi) and settings.semi_weight > 0
+        if self._has_simsiam() or (labelled and settings.corrected_rows != "all"):
+            views["corrupted_first"] = part.view(context.views.weak, context.generator)
+        if self._has_simsiam() and settings.simsiam_views == "two_weak":
+            views["corrupted_second"] = part.view(context.views.weak, context.generator)
+        if labelled or (self._has_simsiam() and settings.simsiam_views == "weak_strong"):
+            views["corrupted_strong"] = part.view(context.views.strong, context.generator)
+
+    def _corrupted_losses(self, part: Part, seen: dict[str, Outputs]) -> Losses:
+        settings, losses = self.settings, Losses()
+        strong, weak = seen.get("corrupted_strong"), seen.get("corrupted_first")
+        if self._has_simsiam() and weak is not None:
+            other = seen.get("corrupted_second", strong)
+            assert other is not None
+            features = (weak.features, other.features)
+            predicted = self.predictor(torch.cat(features)).chunk(2)
+            losses["simsiam"] = settings.simsiam_weight * simsiam(
+                (predicted[0], predicted[1]), features
+            )
+        if bool(self.semi) and settings.semi_weight > 0 and strong is not None:
+            labels, counted = self._corrected_targets(part, weak)
+            loss = cross_entropy(strong.logits, labels, counted)
+            losses["semi"] = settings.semi_weight * loss
+        return losses
+
+    def _corrected_targets(self, part: Part, weak: Outputs | None) -> tuple[Tensor, Tensor]:
+        """(b,) labels for the corrupted rows, and (b,) which of them count (difference 9)."""
+        labels = self.labels[part.rows]
+        if weak is None:
+            return labels, torch.ones_like(labels, dtype=torch.float)
+        probs = weak.logits.detach().float().softmax(-1)
+        if self.settings.corrected_rows == "confident":
+            sure, labels = probs.max(-1)
+            return labels, (sure >= self.settings.cutoff).float()
+        sure = probs.gather(1, labels[:, None])[:, 0]
+        if self.settings.corrected_rows == "all":
+            return labels, torch.ones_like(sure)
+        return labels, (self.selected[part.rows] & (sure >= self.settings.cutoff)).float()
+
+    # What comes out.
+
+    def split(self) -> Split | None:
+        if not bool(self.looked):
+            return None
+        return Split(self.clean, self._corrected(), self.labels)
+
+    def judge(self) -> Judgement:
+        """By a last plan over all rows; what network and plan disagree on stays uncertain."""
+        rows, given = self.context.everyone, self.context.labels
+        found = self._relabel(rows, self.budget(self.context.epochs))
+        posterior = self.context.ranks.from_first(found.posterior)
+        agreed = found.labels == self.probs.argmax(-1)
+        return Judgement(
+            posterior=posterior,
+            trusted=self.context.ranks.from_first(found.selected & agreed),
+            scores=posterior.gather(1, given.clamp(min=0)[:, None])[:, 0],
+        )

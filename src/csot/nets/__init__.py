@@ -1,0 +1,22 @@
+"""Networks: inputs -> logits and features."""
+
+from csot.nets.adapter import Adapted
+from csot.nets.backbones import NETWORKS
+from csot.nets.build import build_network
+from csot.nets.errors import NetworkError, NetworkWarning
+from csot.nets.network import Network
+from csot.nets.outputs import Outputs
+from csot.nets.predictor import Predictor
+from csot.nets.weights import load_weights
+
+__all__ = [
+    "NETWORKS",
+    "Adapted",
+    "Network",
+    "NetworkError",
+    "NetworkWarning",
+    "Outputs",
+    "Predictor",
+    "build_network",
+    "load_weights",
+]

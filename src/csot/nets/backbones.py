@@ -1,0 +1,95 @@
+"""The backbones by name: what each is made from, and which inputs it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+from torch import nn
+
+from csot.nets.errors import NetworkError, unknown
+from csot.nets.inception_resnet_v2 import SMALLEST, InceptionResNetV2
+from csot.nets.layers import Norm
+from csot.nets.mlp import MLP
+from csot.nets.preact_resnet import PreActResNet18
+from csot.nets.resnet50 import ResNet50
+from csot.nets.resnet_small import SmallResNet
+
+Shape = tuple[int, ...]
+
+
+def resnet8(shape: Shape, width: int = 16, norm: Norm = "batch") -> nn.Module:
+    return SmallResNet(_channels("resnet8", shape), 8, width, norm)
+
+
+def resnet20(shape: Shape, width: int = 16, norm: Norm = "batch") -> nn.Module:
+    return SmallResNet(_channels("resnet20", shape), 20, width, norm)
+
+
+def preact_resnet18(shape: Shape, width: int = 64, final_norm: bool = False) -> nn.Module:
+    return PreActResNet18(_channels("preact_resnet18", shape), width, final_norm)
+
+
+def resnet50(shape: Shape, width: int = 64) -> nn.Module:
+    return ResNet50(_channels("resnet50", shape), width)
+
+
+def inception_resnet_v2(shape: Shape) -> nn.Module:
+    channels = _channels("inception_resnet_v2", shape)
+    if min(shape[1:]) < SMALLEST:
+        raise NetworkError(
+            f"inception_resnet_v2 halves an image five times, but these have {shape[1]} x "
+            f"{shape[2]} pixels: it needs {SMALLEST} each way, and was made for 299"
+        )
+    return InceptionResNetV2(channels)
+
+
+def mlp(
+    shape: Shape,
+    width: int = 512,
+    hidden: Sequence[int] | None = None,
+    norm: Norm = "batch",
+    dropout: float = 0.0,
+    input_dropout: float = 0.0,
+) -> nn.Module:
+    """Two layers of `width`, unless `hidden` lists others."""
+    hidden = (width, width) if hidden is None else hidden
+    return MLP(math.prod(shape), hidden, norm, dropout, input_dropout)
+
+
+NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
+    "preact_resnet18": preact_resnet18,
+    "resnet8": resnet8,
+    "resnet20": resnet20,
+    "resnet50": resnet50,
+    "inception_resnet_v2": inception_resnet_v2,
+    "mlp": mlp,
+}
+
+
+def build_backbone(
+    name: str, shape: Shape, width: int | None, options: Mapping[str, Any]
+) -> nn.Module:
+    """(B, *shape) -> (B, dim)."""
+    if name not in NETWORKS:
+        raise unknown("network", name, NETWORKS)
+    build = NETWORKS[name]
+    known = [key for key in signature(build).parameters if key != "shape"]
+    given = dict(options) if width is None else {"width": width, **options}
+    for key in given:
+        if key not in known:
+            raise unknown(f"option of {name} called", key, known)
+    if width is not None and width < 1:
+        raise NetworkError(f"width is {width}: it must be 1 at least")
+    return build(shape, **given)
+
+
+def _channels(name: str, shape: Shape) -> int:
+    if len(shape) != 3:
+        raise NetworkError(
+            f"{name} reads images (channels, height, width), but a sample has the shape {shape}: "
+            f"use 'mlp' for vectors"
+        )
+    return shape[0]

@@ -1,0 +1,99 @@
+"""A network by its name, from a callable, or from a module of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from csot.nets.adapter import Adapted
+from csot.nets.backbones import build_backbone
+from csot.nets.errors import NetworkError
+from csot.nets.network import Head, Network
+from csot.nets.weights import load_weights
+
+
+def build_network(
+    name: str | nn.Module | Callable[..., nn.Module],
+    *,
+    shape: tuple[int, ...],
+    num_classes: int,
+    width: int | None = None,
+    feature_dim: int | None = None,
+    head: Head | None = None,
+    weights: Path | str | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> nn.Module:
+    """A module that maps inputs (B, *shape) to `Outputs`: logits (B, C) and features (B, F).
+
+    `name` is one of `NETWORKS`, or `"package.module:callable"`, or a callable: these two are
+    called with `num_classes` and `shape`. A module is taken as it is. See `Adapted` for what a
+    module of yours may return.
+
+    A `feature_dim` asks for a linear head of that size, unless `head` says otherwise. `options` go
+    to the backbone: `norm`, `hidden`, `final_norm` and the like. `weights` is a local file.
+    The parameters depend on `seed`; the global generator is left as it was.
+    """
+    if num_classes < 2:
+        raise NetworkError(f"num_classes is {num_classes}: a classifier needs two at least")
+    with seeded(seed):
+        if isinstance(name, str) and ":" not in name:
+            if head is None:
+                head = "none" if feature_dim is None else "linear"
+            backbone = build_backbone(name, shape, width, options)
+            network: nn.Module = Network(backbone, num_classes, feature_dim, head)
+        else:
+            ours = {"width": width, "feature_dim": feature_dim, "head": head, **options}
+            if given := [key for key, value in ours.items() if value is not None]:
+                raise NetworkError(f"{given[0]} is for the networks of csot: set it in your own")
+            network = _own(name, shape, num_classes)
+    if weights is not None:
+        load_weights(network, Path(weights))
+    return network
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, the global generator of the CPU starts from `seed`; after, it is as it was.
+
+    Layers draw their first parameters from the global generator, and take no other.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def _own(
+    source: str | nn.Module | Callable[..., nn.Module], shape: tuple[int, ...], num_classes: int
+) -> nn.Module:
+    if isinstance(source, Network | Adapted):
+        return source
+    if isinstance(source, nn.Module):
+        return Adapted(source, num_classes, shape)
+    build = _import(source) if isinstance(source, str) else source
+    module = build(num_classes=num_classes, shape=shape)
+    if not isinstance(module, nn.Module):
+        raise NetworkError(f"{source} returned a {type(module).__name__}, not a torch.nn.Module")
+    return _own(module, shape, num_classes)
+
+
+def _import(path: str) -> Callable[..., nn.Module]:
+    """`"package.module:callable"` -> the callable."""
+    module_name, _, attribute = path.partition(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise NetworkError(
+            f"{path!r}: there is no module {error.name!r}; is it installed, or on PYTHONPATH?"
+        ) from error
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        raise NetworkError(f"{path!r}: {module_name} has no callable {attribute!r}")
+    result: Callable[..., nn.Module] = found
+    return result

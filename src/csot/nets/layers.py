@@ -1,0 +1,65 @@
+"""Normalisation by name, and He's initialisation."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias, get_args
+
+from torch import Tensor, nn
+
+from csot.nets.errors import unknown
+
+Norm: TypeAlias = Literal["batch", "group", "layer", "none"]
+GROUPS = 8
+
+
+def conv(inputs: int, outputs: int, size: int, stride: int = 1, bias: bool = False) -> nn.Conv2d:
+    """A square convolution which keeps the size where its stride is 1."""
+    return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=bias)
+
+
+def norm_2d(norm: Norm, channels: int) -> nn.Module:
+    """The normalisation of feature maps (B, channels, H, W).
+
+    Batch normalisation mixes the samples of a batch. With `group` or `none` every sample is alone,
+    so a batch shared among processes gives what it gives in one.
+    """
+    if norm == "batch":
+        return nn.BatchNorm2d(channels)
+    if norm == "group":
+        return nn.GroupNorm(math.gcd(channels, GROUPS), channels)
+    if norm == "layer":
+        return nn.GroupNorm(1, channels)
+    check_norm(norm)
+    return nn.Identity()
+
+
+def norm_1d(norm: Norm, channels: int) -> nn.Module:
+    """The normalisation of vectors (B, channels)."""
+    if norm == "batch":
+        return nn.BatchNorm1d(channels)
+    if norm == "group":
+        return nn.GroupNorm(math.gcd(channels, GROUPS), channels)
+    if norm == "layer":
+        return nn.LayerNorm(channels)
+    check_norm(norm)
+    return nn.Identity()
+
+
+def check_norm(norm: str) -> None:
+    if norm not in get_args(Norm):
+        raise unknown("normalisation", norm, get_args(Norm))
+
+
+def pool(maps: Tensor) -> Tensor:
+    """(B, channels, H, W) -> (B, channels), whatever the size of the maps."""
+    return maps.mean((2, 3))
+
+
+def initialise(module: nn.Module) -> None:
+    """He's initialisation of every convolution: the spread of what follows a ReLU is kept."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)

@@ -1,0 +1,1 @@
+"""Train on noisy labels: configuration, the loop, checkpoints, evaluation, records."""

@@ -1,0 +1,131 @@
+"""What a training run is made of. A preset is a file of these keys; unknown ones are errors."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class NetworkConfig(Strict):
+    """See `csot.nets.build.build_network`."""
+
+    name: str = "preact_resnet18"
+    """A network of csot, or `package.module:callable` of your own."""
+    width: int | None = Field(None, ge=1)
+    feature_dim: int | None = Field(None, ge=1)
+    weights: str | None = None
+    """Local file of pretrained weights."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """For the network itself: norm, hidden, dropout ..."""
+
+
+class ViewsConfig(Strict):
+    """Random views; the first group is for images, the second for features."""
+
+    policy: Literal["cifar10", "imagenet", "digits", "randaugment", "none"] = "cifar10"
+    padding: int = Field(4, ge=0)
+    flip: bool = True
+    crop: int | None = Field(None, ge=1)
+    cutout: int = Field(0, ge=0)
+
+    weak_noise: float = Field(0.1, ge=0)
+    strong_noise: float = Field(0.3, ge=0)
+    strong_dropout: float = Field(0.2, ge=0, lt=1)
+
+
+class OptimiserConfig(Strict):
+    name: Literal["sgd", "adam"] = "sgd"
+    learning_rate: float = Field(0.02, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    """Of SGD; Adam's first beta."""
+    weight_decay: float = Field(5e-4, ge=0)
+    nesterov: bool = False
+
+
+class ScheduleConfig(Strict):
+    """Learning rate by epoch, as a factor of the optimiser's."""
+
+    name: Literal["cosine", "steps", "linear", "restarts", "constant"] = "cosine"
+    milestones: list[int] = Field(default_factory=list)
+    """`steps`: epochs after which the rate is multiplied by `factor`."""
+    factor: float = Field(0.1, gt=0, le=1)
+    linear_from: int = Field(0, ge=0)
+    """`linear`: the epoch after which it falls in a straight line to 0."""
+    period: int = Field(10, ge=1)
+    """`restarts`: epochs of one cosine."""
+    floor: float = Field(0.0, ge=0)
+    """Smallest learning rate of `cosine` and `restarts`."""
+    warmup_epochs: int = Field(0, ge=0)
+    """Epochs over which the rate rises in a straight line first."""
+
+
+class TrainingConfig(Strict):
+    """Common to all methods."""
+
+    epochs: int = Field(450, ge=1)
+    batch_size: int = Field(128, ge=1)
+    holdout: float = Field(0.0, ge=0, lt=1)
+    """Share of the rows that is held out, noisy labels and all, to choose `best`."""
+    network: NetworkConfig = NetworkConfig()
+    views: ViewsConfig = ViewsConfig()
+    optimiser: OptimiserConfig = OptimiserConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    accumulate: int = Field(1, ge=1)
+    """Steps whose gradients are averaged for one update."""
+    clip: float | None = Field(None, gt=0)
+    """Largest norm of a gradient."""
+    evaluate_every: int = Field(1, ge=1)
+    checkpoint_every: int = Field(1, ge=1)
+    evaluation_batch: int = Field(512, ge=1)
+    channels_last: bool = True
+
+
+class DataConfig(Strict):
+    limit: int | None = Field(None, ge=2)
+    """A fixed, class-balanced part of so many training rows."""
+    image_size: int | None = Field(None, ge=1)
+
+
+class MachineConfig(Strict):
+    """Where it runs; no result should depend on it but for rounding."""
+
+    accelerator: str = "auto"
+    devices: int = Field(1, ge=1)
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] = "32-true"
+    compile: bool = False
+    """Compile the networks with torch.compile."""
+
+
+class RunConfig(Strict):
+    """Everything that decides the numbers of a run, and the machine."""
+
+    data: str
+    """Name or path."""
+    method: str
+    preset: str | None = None
+    noise: str = "none"
+    seed: int = Field(0, ge=0)
+    dataset: DataConfig = DataConfig()
+    training: TrainingConfig = TrainingConfig()
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Of the method; checked by it."""
+    machine: MachineConfig = MachineConfig()
+
+    @model_validator(mode="after")
+    def _shares_are_equal(self) -> RunConfig:
+        devices, size = self.machine.devices, self.training.batch_size
+        if size % devices:
+            raise ValueError(
+                f"batch_size {size} is not divisible by {devices} devices: every device gets the "
+                f"same number of rows"
+            )
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for a run to be resumed."""
+        return self.model_dump(mode="json", exclude={"machine"})

@@ -1,0 +1,258 @@
+"""The training loop, whole: read it from top to bottom.
+
+The only place that knows Lightning Fabric, which brings devices, precision and several processes.
+All that is random in an epoch comes from (seed, epoch), and a checkpoint is the state between two
+epochs: so an interrupted epoch is done again and gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import Tensor
+from torch.optim import Optimizer
+
+from csot.data.training import TrainingData
+from csot.methods import find_method
+from csot.methods._base import Batch, Context, Judgement, Losses, Method, Part
+from csot.methods._ranks import Ranks
+from csot.nets.build import seeded
+from csot.training.checkpoint import Checkpoint, Checkpoints
+from csot.training.config import RunConfig
+from csot.training.evaluate import Eyes, accuracy, split_accuracy
+from csot.training.failure import diagnose
+from csot.training.parts import (
+    generator_for,
+    make_optimiser,
+    make_views,
+    network_factory,
+    rows_to_train_on,
+)
+from csot.training.prefetch import ahead
+from csot.training.schedule import learning_rate
+
+Record = dict[str, float]
+HOLDOUT, CHOICES, ORDER, DROPOUT = range(4)
+"""Streams of random numbers."""
+
+
+@dataclass
+class Progress:
+    """What the loop tells while it runs; the first process only."""
+
+    on_step: Callable[[int], None] = lambda step: None
+    on_epoch: Callable[[Record], None] = lambda record: None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run came to."""
+
+    history: list[Record]
+    """One for each epoch."""
+    best_epoch: int
+    judgement: Judgement
+    rows: Tensor
+    """(n,) the rows trained on; the others were held out."""
+    is_first: bool
+    """Whether this is the process that writes."""
+
+
+def run_loop(
+    config: RunConfig, data: TrainingData, checkpoints: Checkpoints, progress: Progress
+) -> Finished:
+    """Train to the last epoch, from the last checkpoint on if there is one."""
+    training, seed = config.training, config.seed
+    fabric = start_fabric(config)
+    ranks = Ranks(fabric.global_rank, fabric.world_size)
+    views = make_views(data, training.views)
+    eyes = Eyes(views.plain, training.evaluation_batch, fabric.device, ranks)
+    rows = rows_to_train_on(data.labels, training.holdout, generator_for(seed, HOLDOUT))
+    context = Context(
+        labels=data.labels.to(fabric.device),
+        rows=rows,
+        num_classes=len(data.class_names),
+        epochs=training.epochs,
+        batch_size=training.batch_size,
+        views=views,
+        make_network=network_factory(data, training, seed, compiled=config.machine.compile),
+        predict=lambda network, wanted: eyes.predictions(network, data.train, wanted),
+        ranks=ranks,
+    )
+    kind = find_method(config.method)
+    with seeded(seed):
+        method = kind(context, kind.Settings.model_validate(config.settings))
+    bare = make_optimiser(method.parameter_groups(), training.optimiser)
+    # Losses are computed in the forward pass of this wrapper: however often a method runs its
+    # networks, gradients are exchanged once.
+    module, optimiser = fabric.setup(method, bare)
+
+    history: list[Record] = []
+    found = checkpoints.load("last")
+    if found is not None:
+        method.load_state_dict(found.model)
+        bare.load_state_dict(found.state["optimiser"])
+        history = found.state["history"]
+    started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
+    for epoch in range(len(history) + 1, training.epochs + 1):
+        context.generator = generator_for(seed, CHOICES, epoch)
+        context.order = generator_for(seed, ORDER, epoch)
+        rate = set_learning_rate(bare, method, config, epoch)
+        record: Record = {"epoch": epoch, "learning_rate": rate}
+        # Dropout takes no generator: it draws from the global one, which is put back afterwards.
+        with seeded(generator_for(seed, DROPOUT, epoch, ranks.rank).initial_seed()):
+            with torch.no_grad():
+                record |= method.begin_epoch(epoch)
+            method.train()
+            means = Means()
+            for step, batch in enumerate(fetched(method.steps(epoch), data, context), 1):
+                losses: Losses = module(batch)
+                if not losses:
+                    continue
+                total = means.add(losses)
+                if not bool(torch.isfinite(ranks.mean(total.detach()))):
+                    kept = checkpoints.epoch("last")
+                    raise FloatingPointError(diagnose(method, losses, record, step, kept))
+                is_update = step % training.accumulate == 0
+                with fabric.no_backward_sync(module, enabled=not is_update):
+                    fabric.backward(total / training.accumulate)
+                if is_update:
+                    if training.clip is not None:
+                        fabric.clip_gradients(module, optimiser, max_norm=training.clip)
+                    optimiser.step()
+                    optimiser.zero_grad()
+                method.after_step(batch)
+                progress.on_step(step)
+            # Gradients of an unfinished group of steps are dropped.
+            optimiser.zero_grad()
+            record |= means.read()
+        method.eval()
+        is_last = epoch == training.epochs
+        if is_last or epoch % training.evaluate_every == 0:
+            record |= measure(method, data, rows, eyes)
+        record["seconds"] = time.perf_counter() - started
+        history.append(record)
+        is_best = best_epoch(history) == epoch
+        if fabric.is_global_zero:
+            if is_last or is_best or epoch % training.checkpoint_every == 0:
+                state = {"optimiser": bare.state_dict(), "history": history}
+                checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
+            progress.on_epoch(record)
+
+    fabric.barrier()
+    context.generator = generator_for(seed, CHOICES, training.epochs + 1)
+    method.eval()
+    with torch.no_grad():
+        judgement = method.judge()
+    return Finished(history, best_epoch(history), judgement, rows, fabric.is_global_zero)
+
+
+def start_fabric(config: RunConfig) -> Fabric:
+    """Devices and processes; under torchrun, as many as it has started."""
+    machine = config.machine
+    devices = int(os.environ.get("LOCAL_WORLD_SIZE", machine.devices))
+    processes = int(os.environ.get("WORLD_SIZE", devices))
+    # Buffers are statistics of each process, or per sample and kept equal by the methods.
+    many = DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
+    fabric = Fabric(
+        accelerator=machine.accelerator,
+        devices=devices,
+        num_nodes=max(1, processes // devices),
+        precision=machine.precision,
+        strategy=many if processes > 1 else "auto",
+    )
+    fabric.launch()
+    if config.training.batch_size % fabric.world_size:
+        raise ValueError(
+            f"batch_size {config.training.batch_size} cannot be shared by {fabric.world_size} "
+            "processes: choose a multiple of their number"
+        )
+    return fabric
+
+
+def set_learning_rate(optimiser: Optimizer, method: Method, config: RunConfig, epoch: int) -> float:
+    """Of this epoch; a method may count in stages and have groups with rates of their own."""
+    training = config.training
+    now, last = method.clock(epoch)
+    rate = learning_rate(training.optimiser.learning_rate, training.schedule, now, last)
+    if now == 1 < epoch:
+        optimiser.state.clear()  # a new stage: no momentum of the old one
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+        method.tune(epoch, group)
+    return rate
+
+
+def fetched(
+    steps: Iterator[Mapping[str, Tensor]], data: TrainingData, context: Context
+) -> Iterator[Batch]:
+    """This process's share of each step, on the device; files are read one step ahead."""
+
+    def fetch(streams: Mapping[str, Tensor]) -> Batch:
+        parts = {}
+        for name, whole in streams.items():
+            rows = whole[context.ranks.share(len(whole))].cpu()
+            inputs = data.train.batch(rows).to(context.device)
+            rows = rows.to(context.device)
+            parts[name] = Part(rows, inputs, context.labels[rows], context.ranks, len(whole))
+        return parts
+
+    batches = map(fetch, steps)
+    return batches if data.root is None else ahead(batches)
+
+
+def measure(method: Method, data: TrainingData, rows: Tensor, eyes: Eyes) -> Record:
+    """Accuracy on the test sets, on the noisy held-out rows, and of the split."""
+    record: Record = {}
+    for number, test in enumerate(data.tests):
+        name = "test_accuracy" if number == 0 else f"test_accuracy_{test.name}"
+        record[name] = accuracy(eyes.log_probs(method, method.predict, test.samples), test.labels)
+    held = held_out(len(data), rows)
+    if bool(held.any()):
+        samples = data.train.subset(held.nonzero()[:, 0])
+        found = eyes.log_probs(method, method.predict, samples)
+        record["holdout_accuracy"] = accuracy(found, data.labels[held])
+    split = method.split()
+    if split is not None and data.true_labels is not None:
+        record |= split_accuracy(split, rows, data.labels, data.true_labels)
+    return record
+
+
+def held_out(count: int, rows: Tensor) -> Tensor:
+    """(N,) bool: the rows that are not trained on."""
+    mask = torch.ones(count, dtype=torch.bool)
+    mask[rows] = False
+    return mask
+
+
+def best_epoch(history: list[Record]) -> int:
+    """By accuracy on the noisy held-out rows, the first of equals; without any, the last epoch."""
+    judged = [record for record in history if "holdout_accuracy" in record]
+    if not judged:
+        return int(history[-1]["epoch"])
+    return int(max(judged, key=lambda record: record["holdout_accuracy"])["epoch"])
+
+
+class Means:
+    """Mean losses of an epoch."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, losses: Losses) -> Tensor:
+        """Their sum, with its gradient."""
+        total = torch.stack(list(losses.values())).sum()
+        for name, value in {"loss": total, **{f"loss_{k}": v for k, v in losses.items()}}.items():
+            self._sums[name] = self._sums.get(name, torch.zeros_like(value)) + value.detach()
+            self._counts[name] = self._counts.get(name, 0) + 1
+        return total
+
+    def read(self) -> Record:
+        return {name: float(value) / self._counts[name] for name, value in self._sums.items()}

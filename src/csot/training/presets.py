@@ -1,0 +1,180 @@
+"""Presets: YAML files of this package or of the user's, and how a run's configuration is made.
+
+Later wins: the preset's `training`, the method's own section, that section for the kind of noise,
+`--set`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError
+
+from csot.data.errors import listed, nearest
+from csot.methods import find_method, method_names
+from csot.training.config import DataConfig, RunConfig, Strict, TrainingConfig
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Section(Strict):
+    """What one method has of its own."""
+
+    settings: dict[str, Any] = Field(default_factory=dict)
+    training: dict[str, Any] = Field(default_factory=dict)
+    by_noise: dict[str, Section] = Field(default_factory=dict)
+    """By the kind of noise (`sym`, `asym`) or the whole of it (`sym:0.8`)."""
+
+
+class Preset(Strict):
+    about: str
+    """One line."""
+    data: str | None = None
+    dataset: DataConfig = DataConfig()
+    training: TrainingConfig = TrainingConfig()
+    methods: dict[str, Section] = Field(default_factory=dict)
+
+
+def preset_names() -> list[str]:
+    """Those of the package."""
+    folder = resources.files("csot") / "presets"
+    return sorted(
+        file.name.removesuffix(".yaml") for file in folder.iterdir() if ".yaml" in file.name
+    )
+
+
+def preset_text(name: str) -> str:
+    """The YAML of a preset of the package, or of the file `name`."""
+    if name.endswith((".yaml", ".yml")):
+        return Path(name).read_text(encoding="utf-8")
+    known = preset_names()
+    if name not in known:
+        raise ValueError(
+            f"preset {name!r} is unknown{nearest(name, known)}; there are {listed(known, 20)}; "
+            "a file of your own ends in .yaml"
+        )
+    return (resources.files("csot") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+@cache
+def read_preset(name: str) -> Preset:
+    """Parsed and checked, or an error that names the key and the nearest known one."""
+    try:
+        values = yaml.safe_load(preset_text(name))
+    except yaml.YAMLError as error:
+        raise ValueError(f"preset {name}: no valid YAML: {error}") from error
+    preset = checked(Preset, values, f"preset {name}")
+    for method in preset.methods:
+        if method not in method_names():
+            raise ValueError(
+                f"preset {name}: methods.{method} is no method{nearest(method, method_names())}"
+            )
+    return preset
+
+
+def make_config(
+    data: str,
+    method: str,
+    *,
+    preset: str | None = None,
+    noise: str = "none",
+    seed: int = 0,
+    overrides: Mapping[str, Any] | None = None,
+    machine: Mapping[str, Any] | None = None,
+) -> RunConfig:
+    """A whole configuration; `overrides` has keys such as `training.epochs` or a setting's name."""
+    chosen = Preset(about="") if preset is None else read_preset(preset)
+    section = chosen.methods.get(method, Section())
+    layers = [section, *(part for key, part in section.by_noise.items() if _fits(key, noise))]
+    # Only what the preset says: defaults are filled in once, at the end.
+    training = chosen.training.model_dump(exclude_unset=True)
+    settings: dict[str, Any] = {}
+    for layer in layers:
+        training = merged(training, layer.training)
+        settings = merged(settings, layer.settings)
+    values = {
+        "data": data,
+        "method": method,
+        "preset": preset,
+        "noise": noise,
+        "seed": seed,
+        "dataset": chosen.dataset.model_dump(exclude_unset=True),
+        "training": training,
+        "settings": settings,
+        "machine": dict(machine or {}),
+    }
+    for key, value in (overrides or {}).items():
+        _put(values, _path_of(key, method), value)
+    config = checked(RunConfig, values, "configuration")
+    complete = checked(find_method(method).Settings, config.settings, f"settings of {method}")
+    return config.model_copy(update={"settings": complete.model_dump(mode="json")})
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`, mapping by mapping."""
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = merged(old, value)
+        result[key] = value
+    return result
+
+
+def checked(model: type[M], values: Any, where: str) -> M:
+    """An instance of the model; the first fault is said in one sentence."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(f"{where}: {_say(model, error)}") from None
+
+
+def _say(model: type[BaseModel], error: ValidationError) -> str:
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = [key for key in _keys(model) if not path or key.count(".") == path.count(".")]
+        return f"{path} is no key{nearest(path, known)}"
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return f"{path} is {first['input']!r}: {message}" if path else message
+
+
+def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Dotted names of all keys below a model."""
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _keys(field.annotation, f"{prefix}{name}.")
+
+
+def _fits(key: str, noise: str) -> bool:
+    """`sym` fits `sym:0.5` and `sym-exclude:0.5` does not; `sym:0.5` fits only itself."""
+    return key == noise or key == noise.partition(":")[0]
+
+
+def _path_of(key: str, method: str) -> list[str]:
+    """`epochs` is `training.epochs` and `epsilon` is `settings.epsilon`: the end is enough."""
+    settings = [f"settings.{name}" for name in _keys(find_method(method).Settings)]
+    known = [*_keys(RunConfig), *settings]
+    free = key.startswith("training.network.options.")
+    found = [name for name in known if name == key or name.endswith("." + key)]
+    if key in found or free:
+        return key.split(".")
+    if not found:
+        ends = [name.rpartition(".")[2] for name in known]
+        raise ValueError(f"--set {key}: there is no such key{nearest(key, [*known, *ends])}")
+    if len(found) > 1:
+        raise ValueError(f"--set {key} is ambiguous: say {listed(found)}")
+    return found[0].split(".")
+
+
+def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
+    *folders, last = path
+    for folder in folders:
+        values = values.setdefault(folder, {})
+    values[last] = value

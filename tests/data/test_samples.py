@@ -1,0 +1,81 @@
+"""Inputs by row number."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from csot.data import DataError
+from csot.data.samples import ImageFiles, InMemory, read_square
+from image_files import write_image
+
+
+def test_images_and_features_in_memory() -> None:
+    images = InMemory(torch.arange(48, dtype=torch.uint8).view(4, 3, 2, 2))
+    assert (images.kind, images.shape, len(images)) == ("images", (3, 2, 2), 4)
+    assert images.batch(torch.tensor([3, 0]))[:, 0, 0, 0].tolist() == [36, 0]
+    features = InMemory(torch.ones(3, 5, dtype=torch.float16))
+    assert (features.kind, features.shape) == ("features", (5,))
+    assert features.batch(torch.tensor([1])).dtype == torch.float32
+
+
+def test_subset_of_subset_keeps_the_order() -> None:
+    samples = InMemory(torch.arange(10.0).view(10, 1))
+    part = samples.subset([5, 3, 8]).subset(torch.tensor([2, 0]))
+    assert len(part) == 2
+    assert (part.kind, part.shape) == ("features", (1,))
+    assert part.batch(torch.tensor([0, 1])).view(-1).tolist() == [8.0, 5.0]
+    with pytest.raises(IndexError, match="of 10 samples"):
+        samples.subset([10])
+
+
+@pytest.mark.parametrize("tensor", [torch.zeros(3), torch.zeros(2, 3, 4, 4)])
+def test_other_tensors_are_refused(tensor: torch.Tensor) -> None:
+    with pytest.raises(DataError, match="uint8"):
+        InMemory(tensor)
+
+
+@pytest.mark.parametrize(("size", "side"), [((40, 20), 10), ((20, 40), 10), ((7, 9), 16)])
+def test_files_are_scaled_and_cut_to_squares(
+    tmp_path: Path, size: tuple[int, int], side: int
+) -> None:
+    path = write_image(tmp_path / "a.png", 100, size)
+    samples = ImageFiles([path, write_image(tmp_path / "b.png", 200)], side)
+    assert (samples.kind, samples.shape, len(samples)) == ("images", (3, side, side), 2)
+    batch = samples.batch(torch.tensor([1, 0, 0]))
+    assert (batch.shape, batch.dtype) == ((3, 3, side, side), torch.uint8)
+    assert batch[:, 0].flatten(1).unique(dim=1).tolist() == [[200], [100], [100]]
+
+
+def test_the_cut_is_the_centre_and_images_stand_upright(tmp_path: Path) -> None:
+    pixels = np.zeros((8, 16, 3), dtype=np.uint8)
+    pixels[:, 4:12] = 255
+    image = Image.fromarray(pixels)
+    image.save(tmp_path / "wide.png")
+    assert (read_square(tmp_path / "wide.png", 8) == 255).all()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    pixels = np.zeros((8, 8, 3), dtype=np.uint8)
+    pixels[:4] = 255
+    Image.fromarray(pixels).save(tmp_path / "turned.png", exif=exif)
+    turned = read_square(tmp_path / "turned.png", 8)
+    assert (turned[:, 4:] == 255).all()
+    assert (turned[:, :4] == 0).all()
+
+
+def test_files_outlive_pickling(tmp_path: Path) -> None:
+    samples = ImageFiles([write_image(tmp_path / "a.png")], 4)
+    samples.batch(torch.tensor([0]))
+    again = pickle.loads(pickle.dumps(samples))
+    assert torch.equal(again.batch(torch.tensor([0])), samples.batch(torch.tensor([0])))
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.png").write_text("no image")
+    with pytest.raises(DataError, match=r"x\.png cannot be read as an image"):
+        ImageFiles([tmp_path / "x.png"], 4).batch(torch.tensor([0]))
+    with pytest.raises(DataError, match="size of 0"):
+        ImageFiles([], 0)

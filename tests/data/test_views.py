@@ -1,0 +1,361 @@
+"""Views: rows are independent, chance comes from the generator alone, Pillow is the oracle."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageEnhance, ImageOps
+from torch import Tensor
+
+from csot.data import view_ops
+from csot.data.autoaugment import CODES, GEOMETRIC, AutoAugment, RandAugment, matrices
+from csot.data.errors import DataError
+from csot.data.view_base import Draws, View
+from csot.data.view_crop import CropFlip
+from csot.data.view_tables import CIFAR10, FIXMATCH, IMAGENET
+from csot.data.views import Views, feature_views, image_views
+
+MEAN, STD = (0.49, 0.48, 0.45), (0.2, 0.21, 0.22)
+COUNT = 96
+
+
+def photographs(count: int = COUNT, side: int = 32, channels: int = 3, seed: int = 0) -> Tensor:
+    """Smooth images with noise, and some odd ones: of one colour, of two, of few levels."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.rand((count, channels, 6, 6), generator=generator)
+    smooth = torch.nn.functional.interpolate(coarse, size=(side, side), mode="bilinear")
+    noise = torch.randn(smooth.shape, generator=generator)
+    images = (smooth * 255 + 6 * noise).clamp(0, 255).to(torch.uint8)
+    images[0] = 77
+    images[1] = images[1] // 128 * 255
+    images[2] = images[2] // 16 + 100
+    return images
+
+
+def every_view() -> dict[str, tuple[View, Tensor]]:
+    photos, grey = photographs(), photographs(side=8, channels=1)
+    vectors = torch.randn((COUNT, 24), generator=torch.Generator().manual_seed(0))
+    sets: dict[str, tuple[Views, Tensor]] = {
+        "digits": (
+            image_views((1, 8, 8), (0.3,), (0.4,), padding=1, flip=False, policy="digits"),
+            grey,
+        ),
+        "crop": (image_views((3, 32, 32), MEAN, STD, policy="none", crop=28, cutout=9), photos),
+        "reflect": (
+            image_views((3, 32, 32), MEAN, STD, policy="none", padding_mode="reflect"),
+            photos,
+        ),
+        "features": (feature_views(scale=vectors.std(0)), vectors),
+        "grey": (image_views((1, 8, 8), (0.3,), (0.4,), policy="cifar10"), grey),
+    }
+    for policy in ("cifar10", "imagenet", "randaugment"):
+        views = image_views((3, 32, 32), MEAN, STD, policy=policy, cutout=8)  # type: ignore[arg-type]
+        sets[policy] = (views, photos)
+    return {
+        f"{name}-{kind}": (getattr(views, kind), inputs)
+        for name, (views, inputs) in sets.items()
+        for kind in ("plain", "weak", "strong")
+    }
+
+
+EVERY = every_view()
+
+
+@pytest.fixture(params=EVERY, name="case")
+def _case(request: pytest.FixtureRequest) -> tuple[View, Tensor]:
+    return EVERY[request.param]
+
+
+def drawn(view: View, count: int, seed: int = 0) -> Draws:
+    return view.draw(count, torch.Generator().manual_seed(seed))
+
+
+def test_a_shard_sees_what_the_whole_batch_sees(case: tuple[View, Tensor]) -> None:
+    view, inputs = case
+    draws = drawn(view, len(inputs))
+    whole = view(inputs, draws)
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(1))
+    for positions in (order, order[:7], order[:1], torch.arange(0, len(inputs), 2), order[:0]):
+        assert torch.equal(view(inputs[positions], draws[positions]), whole[positions])
+    mask = torch.arange(len(inputs)) % 3 == 0
+    assert torch.equal(view(inputs[mask], draws[mask]), whole[mask])
+    assert torch.equal(view(inputs[5:9], draws[5:9]), whole[5:9])
+
+
+def test_only_the_passed_generator_is_used(case: tuple[View, Tensor]) -> None:
+    view, inputs = case
+    before, given = torch.get_rng_state(), inputs.clone()
+    first = view(inputs, drawn(view, len(inputs)))
+    again = view(inputs, drawn(view, len(inputs)))
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(first, again)
+    assert torch.equal(inputs, given)
+
+
+def test_what_a_view_returns(case: tuple[View, Tensor]) -> None:
+    view, inputs = case
+    outputs = view(inputs, drawn(view, len(inputs)))
+    assert outputs.dtype == torch.float32
+    assert len(outputs) == len(inputs)
+    assert outputs.isfinite().all()
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if not name.endswith("plain")])
+def test_chance_differs_with_the_seed_and_between_samples(name: str) -> None:
+    view, inputs = EVERY[name]
+    same = inputs[5:6].expand(len(inputs), *inputs.shape[1:])
+    outputs = view(same, drawn(view, len(inputs)))
+    assert not torch.equal(outputs, view(same, drawn(view, len(inputs), seed=1)))
+    assert len({tuple(row.flatten().tolist()) for row in outputs}) >= 9
+
+
+def test_plain_is_the_normalised_image() -> None:
+    images = photographs()
+    view = image_views((3, 32, 32), MEAN, STD).plain
+    expected = images.double() / 255
+    expected = (expected - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
+    assert torch.allclose(view(images, drawn(view, COUNT)), expected.float(), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("crop", "padding", "mode"),
+    [(None, 4, "zero"), (None, 3, "reflect"), (None, 0, "zero"), (25, 0, "zero")],
+)
+def test_weak_is_a_window_mirrored_or_not(crop: int | None, padding: int, mode: Any) -> None:
+    images = photographs()
+    size = crop or 32
+    step = CropFlip((3, 32, 32), size, size, padding, flip=True, mode=mode)
+    choices = step.draw(COUNT, torch.Generator().manual_seed(0))
+    outputs = step.apply(images, choices).numpy()
+    around = ((0, 0), (padding, padding), (padding, padding))
+    for i in range(COUNT):
+        padded = np.pad(images[i].numpy(), around, mode="constant" if mode == "zero" else mode)
+        top, left = int(choices["top"][i]), int(choices["left"][i])
+        expected = padded[:, top : top + size, left : left + size]
+        if choices["flip"][i]:
+            expected = expected[:, :, ::-1]
+        assert (outputs[i] == expected).all()
+    assert 0.3 < choices["flip"].float().mean() < 0.7
+    room = 32 + 2 * padding - size
+    assert set(choices["top"].tolist()) <= set(range(room + 1))
+    assert int(choices["left"].max()) == room
+
+
+def test_the_plain_view_of_a_larger_image_is_its_middle() -> None:
+    images = photographs(4, side=40)
+    view = image_views((3, 40, 40), (0.0,) * 3, (1.0,) * 3, crop=32).plain
+    assert torch.allclose(view(images, drawn(view, 4)) * 255, images[:, :, 4:36, 4:36].float())
+
+
+def test_cutout_makes_one_hole() -> None:
+    images = torch.zeros((COUNT, 3, 32, 32), dtype=torch.uint8)
+    view = image_views((3, 32, 32), (0.0,) * 3, (1.0,) * 3, policy="none", cutout=8).strong
+    holes = (view(images, drawn(view, COUNT)) * 255).round()
+    assert set(holes.unique().tolist()) == {0.0, 128.0}
+    sizes = (holes[:, 0] > 0).sum((1, 2))
+    assert int(sizes.max()) == 64  # less where the hole reaches over the edge
+    assert int(sizes.min()) >= 16
+
+
+def test_small_warp_keeps_a_digit_in_place() -> None:
+    """Strong, but still the same digit: most of the mass stays near where it was."""
+    images = torch.zeros((COUNT, 1, 8, 8), dtype=torch.uint8)
+    images[:, :, 1:7, 3:5] = 200
+    view = image_views((1, 8, 8), (0.0,), (1.0,), padding=0, flip=False, policy="digits").strong
+    outputs = view(images, drawn(view, COUNT)).mean(0)[0]
+    assert outputs[1:7, 3:5].mean() > 0.5
+    assert outputs[:, [0, 7]].mean() < 0.1
+
+
+def by_pillow(images: Tensor, change: Callable[[Image.Image, int], Image.Image]) -> Tensor:
+    arrays = [
+        np.array(change(Image.fromarray(image.permute(1, 2, 0).numpy()), row))
+        for row, image in enumerate(images)
+    ]
+    return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
+
+
+FACTORS = torch.linspace(0.1, 1.9, COUNT)
+BITS = torch.arange(COUNT) % 5 + 4.0
+THRESHOLDS = torch.linspace(0, 256, COUNT)
+PILLOW: dict[str, tuple[Callable[[Image.Image, int], Image.Image], Tensor, int]] = {
+    "auto_contrast": (lambda image, _: ImageOps.autocontrast(image), FACTORS, 1),
+    "equalize": (lambda image, _: ImageOps.equalize(image), FACTORS, 0),
+    "invert": (lambda image, _: ImageOps.invert(image), FACTORS, 0),
+    "solarize": (lambda image, i: ImageOps.solarize(image, THRESHOLDS[i].item()), THRESHOLDS, 0),
+    "posterize": (lambda image, i: ImageOps.posterize(image, int(BITS[i])), BITS, 0),
+    "brightness": (
+        lambda image, i: ImageEnhance.Brightness(image).enhance(FACTORS[i].item()),
+        FACTORS,
+        0,
+    ),
+    "contrast": (
+        lambda image, i: ImageEnhance.Contrast(image).enhance(FACTORS[i].item()),
+        FACTORS,
+        0,
+    ),
+    "color": (lambda image, i: ImageEnhance.Color(image).enhance(FACTORS[i].item()), FACTORS, 0),
+    "sharpness": (
+        lambda image, i: ImageEnhance.Sharpness(image).enhance(FACTORS[i].item()),
+        FACTORS,
+        0,
+    ),
+}
+"""Pillow's operation, its numbers, and by how many of 255 levels ours may differ."""
+
+
+@pytest.mark.parametrize("name", PILLOW)
+def test_operations_equal_pillow(name: str) -> None:
+    change, values, tolerance = PILLOW[name]
+    images = photographs()
+    ours = view_ops.POINTWISE[name](images, values)
+    assert ours.dtype == torch.uint8
+    differences = (ours.int() - by_pillow(images, change).int()).abs()
+    assert int(differences.max()) <= tolerance
+
+
+def test_every_operation_has_an_oracle() -> None:
+    assert set(PILLOW) == set(view_ops.POINTWISE)
+
+
+@pytest.mark.parametrize("name", GEOMETRIC)
+def test_geometry_equals_pillow(name: str) -> None:
+    """Pillow rotates in fixed point: a few pixels on a border between two may differ."""
+    images = photographs()
+    amounts = torch.linspace(-1, 1, COUNT) * (30 if name == "rotate" else 0.3)
+
+    def change(image: Image.Image, row: int) -> Image.Image:
+        v = amounts[row].item()
+        if name == "rotate":
+            return image.rotate(v, fillcolor=(128,) * 3)
+        data = {
+            "shear_x": (1, v, 0, 0, 1, 0),
+            "shear_y": (1, 0, 0, v, 1, 0),
+            "translate_x": (1, 0, v * 32, 0, 1, 0),
+            "translate_y": (1, 0, 0, 0, 1, v * 32),
+        }[name]
+        return image.transform((32, 32), Image.Transform.AFFINE, data, fillcolor=(128,) * 3)
+
+    code = torch.full((COUNT, 1), CODES[name])
+    ours = view_ops.warp(images, matrices(code, amounts[:, None], (3, 32, 32))[:, 0])
+    assert (ours != by_pillow(images, change)).float().mean() < 0.002
+
+
+def test_tiny_images_are_not_sharpened() -> None:
+    images = photographs(4, side=2)
+    assert torch.equal(view_ops.sharpness(images, torch.full((4,), 1.9)), images)
+
+
+def test_tables_are_the_published_ones() -> None:
+    theirs = pytest.importorskip("kornia.augmentation.auto.autoaugment.autoaugment")
+    for ours, published in ((CIFAR10, theirs.cifar10_policy), (IMAGENET, theirs.imagenet_policy)):
+        assert len(ours) == 25
+        assert [[(n, p, m or 0) for n, p, m in pair] for pair in published] == [
+            list(pair) for pair in ours
+        ]
+
+
+def test_autoaugment_draws_what_the_table_says() -> None:
+    policy = AutoAugment((3, 32, 32), CIFAR10)
+    code, value = policy.choose(40_000, torch.Generator().manual_seed(0))
+    for name, turn in (("equalize", 0), ("color", 1), ("translate_y", 0), ("invert", 1)):
+        share = sum(pair[turn][1] for pair in CIFAR10 if pair[turn][0] == name) / len(CIFAR10)
+        assert (code[:, turn] == CODES[name]).float().mean() == pytest.approx(share, abs=0.01)
+    assert _values(code, value, "rotate") == pytest.approx([-30 * 2 / 9, 30 * 2 / 9])
+    assert _values(code, value, "posterize") == [5]
+    assert _values(code, value, "translate_y")[-1] == pytest.approx(150 / 331)
+    factors = _values(code, value, "brightness")
+    assert factors == pytest.approx([0.1, 0.3, 0.4, 0.7, 1.3, 1.6, 1.7, 1.9])
+    assert _values(code, value, "solarize") == pytest.approx(
+        [256 * k / 9 for k in (1, 4, 6, 7)], rel=1e-5
+    )
+
+
+def test_randaugment_draws_what_fixmatch_has() -> None:
+    code, value = RandAugment((3, 32, 32)).choose(40_000, torch.Generator().manual_seed(0))
+    share = (code == CODES["color"]).float().mean()
+    assert share == pytest.approx(0.5 / len(FIXMATCH), abs=0.005)
+    assert _values(code, value, "brightness") == pytest.approx(
+        [0.05 + 0.09 * level for level in range(1, 10)]
+    )
+    assert _values(code, value, "posterize") == [4, 5, 6, 7]
+    assert _values(code, value, "rotate") == [-27 + 3 * k for k in range(19) if k != 9]
+    assert "invert" not in FIXMATCH
+    assert not (code == CODES["invert"]).any()
+
+
+def _values(code: Tensor, value: Tensor, name: str) -> list[float]:
+    found: list[float] = value[code == CODES[name]].unique().tolist()
+    return found
+
+
+def test_features_are_disturbed_in_proportion_to_their_spread() -> None:
+    scale = torch.tensor([1.0, 10.0, 0.0])
+    inputs = torch.full((20_000, 3), 5.0)
+    views = feature_views(scale=scale, weak_noise=0.1, strong_noise=0.5, strong_dropout=0.25)
+    assert torch.equal(views.plain(inputs, drawn(views.plain, len(inputs))), inputs)
+    weak = views.weak(inputs, drawn(views.weak, len(inputs)))
+    assert torch.allclose(weak.std(0), 0.1 * scale, rtol=0.03)
+    strong = views.strong(inputs, drawn(views.strong, len(inputs)))
+    assert (strong == 0).float().mean() == pytest.approx(0.25, abs=0.01)
+    kept = strong[:, 1][strong[:, 1] != 0]
+    assert kept.std().item() == pytest.approx(5.0, rel=0.03)
+
+
+def test_a_feature_left_out_becomes_its_centre() -> None:
+    centre = torch.tensor([-1.0, 4.0])
+    views = feature_views(scale=1.0, dim=2, strong_noise=0.0, strong_dropout=0.5, centre=centre)
+    outputs = views.strong(torch.full((99, 2), 9.0), drawn(views.strong, 99))
+    assert outputs[:, 0].unique().tolist() == [-1.0, 9.0]
+    assert outputs[:, 1].unique().tolist() == [4.0, 9.0]
+
+
+def test_one_scale_for_all_features() -> None:
+    views = feature_views(scale=2.0, dim=5, weak_noise=1.0)
+    outputs = views.weak(torch.zeros(9_000, 5), drawn(views.weak, 9_000))
+    assert outputs.std().item() == pytest.approx(2.0, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"policy": "cifar"}, "did you mean 'cifar10'"),
+        ({"shape": (32, 32)}, "channels, height, width"),
+        ({"mean": (0.5,)}, "1 means and 3 deviations"),
+        ({"std": (0.5, 0.5, 0.0)}, "above 0"),
+        ({"crop": 33}, "32 x 32"),
+        ({"padding": -1}, "at least 0"),
+        ({"padding": 32, "padding_mode": "reflect"}, "smaller than the image"),
+        ({"padding_mode": "mirror"}, "'zero' or 'reflect'"),
+        ({"shape": (4, 32, 32), "mean": (0,) * 4, "std": (1,) * 4}, "1 or 3 channels"),
+    ],
+)
+def test_wrong_image_views_say_what_is_wrong(change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"shape": (3, 32, 32), "mean": MEAN, "std": STD, **change}
+    with pytest.raises(DataError, match=message):
+        image_views(given.pop("shape"), given.pop("mean"), given.pop("std"), **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scale": 1.0}, "`dim`"),
+        ({"scale": torch.tensor([1.0, math.nan])}, "finite"),
+        ({"scale": torch.ones(2, 2)}, "one finite number"),
+        ({"scale": torch.ones(2), "strong_dropout": 1.0}, "below 1"),
+        ({"scale": torch.ones(2), "weak_noise": -0.1}, "negative"),
+        ({"scale": torch.ones(2), "centre": torch.ones(3)}, "centre has shape"),
+    ],
+)
+def test_wrong_feature_views_say_what_is_wrong(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        feature_views(**given)
+
+
+def test_choices_for_another_number_of_samples_are_refused() -> None:
+    view, images = EVERY["cifar10-strong"]
+    with pytest.raises(ValueError, match="96 samples, but choices for 95"):
+        view(images, drawn(view, 95))
