@@ -1,12 +1,13 @@
 """The user's own data for training."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from csot.data import Columns, DataError, DataWarning
+from csot.data import Columns, DataError, DataWarning, MissingExtraError
 from csot.data.training import read_training_data
 from image_files import write_image
 
@@ -43,6 +44,12 @@ def test_a_folder_of_classes(tmp_path: Path) -> None:
     where = str(root.resolve())
     assert data.source == {"kind": "images", "path": where, "root": where}
     assert read_training_data(str(root), image_size=6).train.shape == (3, 6, 6)
+
+
+def test_without_pillow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(MissingExtraError, match=r"csot\[train\]"):
+        read_training_data(classes(tmp_path))
 
 
 def test_photographs_are_made_smaller(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ def read_path(
     splits = read_array_splits(path) if columns is None and root is None else None
     if splits is not None:
         return _from_arrays(path, splits, test)
+    if path.is_dir() or (columns is not None and columns.image is not None):
+        require("PIL.Image", "train", "reading images")  # before a reader names another extra
     train_path, tests = _split_folders(path)
     if test is not None:
         tests = [("test", test)]

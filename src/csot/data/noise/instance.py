@@ -43,10 +43,11 @@ class InstanceDependent(Noise):
         after = labels.clone()
         for c in range(classes):
             # One class at a time: all projections of large images would not fit in memory.
-            weights = torch.randn(shift.numel(), classes, generator=generator)
+            weights = torch.randn(shift.numel(), classes, generator=generator).double()
             for part in torch.split((labels == c).nonzero()[:, 0], ROWS):
-                x = (data.train.batch(rows[part]).flatten(1).float() - shift) / scale
-                logits = (x @ weights).double()
+                x = (data.train.batch(rows[part]).flatten(1) - shift) / scale
+                # In float64, so that other threads or machines hardly ever draw another label.
+                logits = x.double() @ weights
                 logits[:, c] = -torch.inf
                 wrong = rates[part, None] * logits.softmax(1)
                 after[part] = _pick(wrong, draws[part], c)
