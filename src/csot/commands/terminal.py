@@ -10,6 +10,7 @@ from typing import Literal, TextIO
 
 import typer
 from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -72,6 +73,10 @@ class Terminal:
         with Progress(*columns, console=self._err, transient=True, disable=hidden) as progress:
             task = progress.add_task(description, total=total)
             yield lambda count: progress.advance(task, count)
+
+    def live(self) -> Live:
+        """What is redrawn in place; the last state stays."""
+        return Live(console=self._err, refresh_per_second=4)
 
     def _line(self, message: str, style: str) -> None:
         self._err.print(Text(message, style=style), soft_wrap=True)

@@ -114,6 +114,8 @@ class Judgement:
     """(N,) bool: rows whose verdict the method relies on; the others are `uncertain`."""
     scores: Tensor
     """(N,) in [0, 1]: how good the given label looks, low is bad."""
+    features: Tensor | None = None
+    """(N, F), for showing a row's neighbours."""
 
 
 def feature_dim(network: nn.Module) -> int:

@@ -18,14 +18,17 @@ class SingleNetwork(Method):
         return log_probs
 
     def judge(self) -> Judgement:
-        probs = self.context.predict(self.network, self.context.everyone).probs
-        return judge_by_probabilities(probs, self.context.labels)
+        seen = self.context.predict(self.network, self.context.everyone)
+        return judge_by_probabilities(seen.probs, self.context.labels, seen.features)
 
 
-def judge_by_probabilities(probs: Tensor, labels: Tensor) -> Judgement:
+def judge_by_probabilities(
+    probs: Tensor, labels: Tensor, features: Tensor | None = None
+) -> Judgement:
     """A verdict is relied on where one class has more than half of the probability."""
     return Judgement(
         posterior=probs,
         trusted=probs.amax(-1) > 0.5,
         scores=probs.gather(1, labels.clamp(min=0)[:, None])[:, 0],
+        features=features,
     )

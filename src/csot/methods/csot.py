@@ -21,6 +21,7 @@ from csot.methods._base import (
     Judgement,
     Losses,
     Part,
+    Predictions,
     Settings,
     Split,
     feature_dim,
@@ -78,7 +79,9 @@ class Csot(SingleNetwork):
         if self._warming_up(epoch):
             return {"stage": 0}
         rows, budget = self.context.rows, self.budget(epoch)
-        found = self._relabel(rows, budget)
+        seen = self.context.predict(self.network, rows)
+        self.probs[rows] = seen.probs
+        found = self._relabel(seen, self.context.labels[rows], budget)
         for name in ("labels", "weights", "selected", "clean"):
             getattr(self, name)[rows] = self.context.ranks.from_first(getattr(found, name))
         self.looked.fill_(True)
@@ -104,11 +107,8 @@ class Csot(SingleNetwork):
         # Once it has happened, it stays (difference 6).
         return bool(self.semi) or int(corrected.sum()) > int(left.sum())
 
-    def _relabel(self, rows: Tensor, budget: float) -> Relabelling:
-        predictions = self.context.predict(self.network, rows)
-        self.probs[rows] = predictions.probs
-        given = self.context.labels[rows]
-        return relabel(predictions, given, budget, self.settings, self.context.generator)
+    def _relabel(self, seen: Predictions, given: Tensor, budget: float) -> Relabelling:
+        return relabel(seen, given, budget, self.settings, self.context.generator)
 
     def _corrected(self) -> Tensor:
         return self.selected & ~self.clean
@@ -282,12 +282,14 @@ class Csot(SingleNetwork):
 
     def judge(self) -> Judgement:
         """By a last plan over all rows; what network and plan disagree on stays uncertain."""
-        rows, given = self.context.everyone, self.context.labels
-        found = self._relabel(rows, self.budget(self.context.epochs))
+        given = self.context.labels
+        seen = self.context.predict(self.network, self.context.everyone)
+        found = self._relabel(seen, given, self.budget(self.context.epochs))
         posterior = self.context.ranks.from_first(found.posterior)
-        agreed = found.labels == self.probs.argmax(-1)
+        agreed = found.labels == seen.logits.argmax(-1)
         return Judgement(
             posterior=posterior,
             trusted=self.context.ranks.from_first(found.selected & agreed),
             scores=posterior.gather(1, given.clamp(min=0)[:, None])[:, 0],
+            features=seen.features,
         )

@@ -47,7 +47,7 @@ class Progress:
     """What the loop tells while it runs; the first process only."""
 
     on_step: Callable[[int], None] = lambda step: None
-    on_epoch: Callable[[Record], None] = lambda record: None
+    on_epoch: Callable[[list[Record]], None] = lambda history: None
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def run_loop(
             if is_last or is_best or epoch % training.checkpoint_every == 0:
                 state = {"optimiser": bare.state_dict(), "history": history}
                 checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
-            progress.on_epoch(record)
+            progress.on_epoch(history)
 
     fabric.barrier()
     context.generator = generator_for(seed, CHOICES, training.epochs + 1)
@@ -168,6 +168,7 @@ def start_fabric(config: RunConfig) -> Fabric:
         strategy=many if processes > 1 else "auto",
     )
     fabric.launch()
+    fabric.barrier()  # the first process has prepared the folder before it came here
     if config.training.batch_size % fabric.world_size:
         raise ValueError(
             f"batch_size {config.training.batch_size} cannot be shared by {fabric.world_size} "

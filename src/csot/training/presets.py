@@ -48,6 +48,14 @@ def preset_names() -> list[str]:
     )
 
 
+def preset_for(data: str) -> str | None:
+    """The preset of the data's name; `embeddings` for arrays; else none."""
+    name = data.partition(":")[0]
+    if name in preset_names():
+        return name
+    return "embeddings" if data.endswith(".npz") or Path(data, "features.npy").exists() else None
+
+
 def preset_text(name: str) -> str:
     """The YAML of a preset of the package, or of the file `name`."""
     if name.endswith((".yaml", ".yml")):

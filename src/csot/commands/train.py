@@ -1,0 +1,143 @@
+"""`csot train`: read, add noise if asked to, train, write, tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from csot.commands.epochs import Epochs
+from csot.commands.terminal import Terminal
+from csot.data import Columns
+from csot.data.errors import require
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What the user asked for."""
+
+    data: str
+    out: Path
+    preset: str | None
+    method: str
+    noise: str
+    seed: int
+    settings: Sequence[str]
+    data_dir: Path | None
+    test: Path | None
+    columns: Columns
+    root: Path | None
+    download: bool
+    machine: dict[str, Any]
+    tensorboard: bool
+    resume: bool
+    force: bool
+
+
+def run_train(options: TrainOptions, terminal: Terminal) -> None:
+    """Leave a finished run in `options.out`."""
+    for module in ("yaml", "pydantic", "lightning_fabric", "safetensors"):
+        require(module, "train", "csot train")
+    from csot.records import Run
+    from csot.report import write_report
+    from csot.training.loop import Progress
+    from csot.training.presets import make_config, preset_for
+    from csot.training.train import Source, train
+
+    settings = parse_settings(options.settings)
+    preset = options.preset or preset_for(options.data)
+    config = make_config(
+        options.data,
+        options.method,
+        preset=preset,
+        noise=options.noise,
+        seed=options.seed,
+        overrides=settings,
+        machine=options.machine,
+    )
+    described = f"{options.method} on {options.data}"
+    terminal.say(f"{described}, preset {preset or 'none'}, noise {options.noise}")
+    with Epochs(terminal, config.training.epochs) as epochs:
+        writers = [epochs.on_epoch]
+        if options.tensorboard:
+            writers.append(tensorboard_writer(options.out))
+
+        def on_epoch(history: list[dict[str, float]]) -> None:
+            for writer in writers:
+                writer(history)
+
+        done = train(
+            options.data,
+            out=options.out,
+            method=options.method,
+            preset=preset,
+            noise=options.noise,
+            seed=options.seed,
+            settings=settings,
+            source=Source(
+                options.data_dir, options.test, options.columns, options.root, options.download
+            ),
+            machine=options.machine,
+            resume=options.resume,
+            force=options.force,
+            progress=Progress(epochs.on_step, on_epoch),
+        )
+    if done.summary:
+        write_report(Run.open(options.out))
+        show_trained(done.summary, options.out, terminal)
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """`epochs=20` -> {"epochs": 20}; values are YAML."""
+    import yaml
+
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise ValueError(f"--set {pair}: write key=value, such as --set epochs=20")
+        try:
+            found[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ValueError(f"--set {pair}: the value is no YAML: {error}") from error
+    return found
+
+
+def tensorboard_writer(out: Path) -> Any:
+    """A function that writes the last epoch's numbers for TensorBoard."""
+    writer_class = require("torch.utils.tensorboard", "tensorboard", "--tensorboard").SummaryWriter
+    writer = writer_class(str(out / "tensorboard"))
+
+    def write(history: list[dict[str, float]]) -> None:
+        record = history[-1]
+        for name, value in record.items():
+            writer.add_scalar(name, value, int(record["epoch"]))
+        writer.flush()
+
+    return write
+
+
+def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None:
+    """The result in a few lines."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+
+    def share(name: str, key: str) -> None:
+        if summary.get(key) is not None:
+            table.add_row(name, f"{summary[key]:.2%}")
+
+    share("labels that were made wrong", "noise_rate_realised")
+    share("estimated noise rate", "noise_rate")
+    share("test accuracy, last epoch", "test_accuracy_last")
+    share(f"at epoch {summary['best_epoch']}, best on held-out labels", "test_accuracy_best")
+    table.add_row("labels corrected", f"{summary['n_corrected']:,} of {summary['n_rows']:,}")
+    table.add_row("seconds", f"{summary['seconds']:.0f}")
+    terminal.say()
+    terminal.say(table)
+    terminal.say()
+    terminal.say(f"results are in {out}: report.html, findings.csv, metrics.csv, checkpoints/")
+    terminal.say(f"next: csot review {out}; csot predict {out} DATA --out predictions.csv")

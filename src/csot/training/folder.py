@@ -1,0 +1,92 @@
+"""What a training run keeps in its folder besides the records of every run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from csot.records import Run
+from csot.records.atomic import write_text
+from csot.records.run import MARKER
+from csot.records.tables import write_csv
+from csot.training.checkpoint import Checkpoints
+from csot.training.config import RunConfig
+from csot.training.presets import checked
+
+CONFIG = "config.yaml"
+METRICS = "metrics.csv"
+CHECKPOINTS = "checkpoints"
+IMAGES = "images"
+
+
+class RunFolder:
+    """config.yaml, metrics.csv and checkpoints/ of a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = Checkpoints(path / CHECKPOINTS)
+
+    def prepare(
+        self, config: RunConfig, source: dict[str, str], *, resume: bool, force: bool
+    ) -> None:
+        """Make the folder ready, or say why it cannot be used. Nothing finished is overwritten."""
+        old = self.path / CONFIG
+        if old.exists() and not force:
+            if not resume:
+                raise ValueError(
+                    f"{self.path} holds a training run{self._reached()}: --resume goes on with it, "
+                    "--force starts anew, another --out leaves it alone"
+                )
+            self._refuse_other(config)
+        elif (self.path / MARKER).exists() and not old.exists() and not force:
+            raise ValueError(f"{self.path} holds a run of another command: choose another --out")
+        elif force:
+            self.checkpoints.clear()
+            (self.path / METRICS).unlink(missing_ok=True)
+        Run.create(self.path, force=force, source=source)
+        write_text(old, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+
+    def read_config(self) -> RunConfig:
+        path = self.path / CONFIG
+        if not path.exists():
+            raise ValueError(f"{self.path} is no training run: it has no {CONFIG}")
+        return checked(RunConfig, yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+
+    def write_metrics(self, history: list[dict[str, float]]) -> None:
+        write_csv(self.path / METRICS, pd.DataFrame(history))
+
+    def run(self) -> Run:
+        """The finished run."""
+        return Run.open(self.path)
+
+    def _reached(self) -> str:
+        epoch = self.checkpoints.epoch("last")
+        return "" if epoch is None else f" that reached epoch {epoch}"
+
+    def _refuse_other(self, config: RunConfig) -> None:
+        """A run goes on with the settings it began with."""
+        theirs, ours = _flat(self.read_config().identity()), _flat(config.identity())
+        for key in sorted({*theirs, *ours}):
+            if theirs.get(key) != ours.get(key):
+                raise ValueError(
+                    f"{self.path} was begun with {key}={theirs.get(key)!r}, now it is "
+                    f"{ours.get(key)!r}: resume with the same settings, or choose another --out"
+                )
+
+
+def is_first_process() -> bool:
+    """Before the processes know each other: by what launched them."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(values, dict):
+        return {prefix: values}
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    return found

@@ -1,0 +1,140 @@
+"""What a finished run leaves: the records that every run has, so that report and review work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from csot.data.noise import NoisyLabels
+from csot.data.training import TrainingData
+from csot.records import Run
+from csot.records.versions import versions
+from csot.training.config import RunConfig
+from csot.training.findings import findings_of, sample_table
+from csot.training.folder import RunFolder
+from csot.training.loop import Finished, Record
+
+
+def write_results(
+    folder: RunFolder,
+    config: RunConfig,
+    data: TrainingData,
+    noisy: NoisyLabels,
+    finished: Finished,
+) -> None:
+    """Tables first, the summary last: with it the run is finished."""
+    run = Run(folder.path)
+    findings = findings_of(data, finished.judgement, finished.rows)
+    samples = sample_table(data, findings, folder.path)
+    folder.write_metrics(finished.history)
+    run.write_findings(findings)
+    run.write_samples(samples)
+    run.write_probabilities(finished.judgement.posterior.cpu().numpy())
+    if finished.judgement.features is not None:
+        run.write_features(principal_axes(finished.judgement.features.double().cpu().numpy()))
+    own = pd.DataFrame(
+        {"id": findings.index, "given_label": findings["given_label"]}, index=findings.index
+    )
+    run.write_corrected(own, findings, label_column="given_label")
+    run.write_label_studio(
+        findings,
+        samples if len(samples.columns) else None,
+        class_names=list(data.class_names),
+        only_flagged=True,
+    )
+    run.write_summary(summary_of(config, data, noisy, finished, findings))
+
+
+def summary_of(
+    config: RunConfig,
+    data: TrainingData,
+    noisy: NoisyLabels,
+    finished: Finished,
+    findings: pd.DataFrame,
+) -> dict[str, Any]:
+    """Counts, accuracies as fractions, and circumstances."""
+    posterior = finished.judgement.posterior.double().cpu().numpy()
+    history = finished.history
+    return {
+        "n_rows": len(findings),
+        "n_classes": len(data.class_names),
+        "class_names": list(data.class_names),
+        "n_issues": int(findings["is_label_issue"].sum()),
+        "n_corrected": int((findings["status"] == "corrected").sum()),
+        "n_uncertain": int((findings["status"] == "uncertain").sum()),
+        "n_unlabelled": int((data.labels < 0).sum()),
+        "noise_rate": estimated_noise_rate(posterior, data.labels.numpy()),
+        "noise_matrix": estimated_noise_matrix(posterior, data.labels.numpy()),
+        "class_prior": posterior.mean(0),
+        "method": config.method,
+        "preset": config.preset,
+        "noise": config.noise,
+        "noise_description": noisy.description,
+        **realised_noise(data, noisy),
+        "seed": config.seed,
+        "epochs": len(history),
+        "best_epoch": finished.best_epoch,
+        **accuracies(history, finished.best_epoch),
+        "seconds": history[-1]["seconds"],
+        "settings": config.model_dump(mode="json"),
+        "versions": versions("lightning-fabric", "kornia"),
+        "source": {**data.source, "root": str(data.root.resolve())} if data.root else data.source,
+        "skipped": [],
+    }
+
+
+def principal_axes(features: npt.NDArray[np.float64], axes: int = 64) -> npt.NDArray[np.float64]:
+    """(N, at most `axes`): enough to find neighbours by."""
+    centred = features - features.mean(0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    return np.asarray(centred @ vectors[:, ::-1][:, :axes])
+
+
+def accuracies(history: list[Record], best_epoch: int) -> dict[str, float]:
+    """At the epoch that the noisy held-out rows chose, at the last one, and the highest of all.
+
+    The highest is for comparison with papers that report it: nothing was chosen by it.
+    """
+    tested = [record["test_accuracy"] for record in history if "test_accuracy" in record]
+    if not tested:
+        return {}
+    return {
+        "test_accuracy_best": history[best_epoch - 1]["test_accuracy"],
+        "test_accuracy_last": tested[-1],
+        "test_accuracy_peak": max(tested),
+    }
+
+
+def realised_noise(data: TrainingData, noisy: NoisyLabels) -> dict[str, Any]:
+    """The noise that was added, or that the data came with where true labels are known."""
+    if data.true_labels is None:
+        return {}
+    wrong = (data.labels != data.true_labels) & (data.labels >= 0)
+    known = int((data.labels >= 0).sum())
+    return {
+        "noise_rate_realised": int(wrong.sum()) / max(1, known),
+        "noise_matrix_realised": noisy.matrix if noisy.rate else None,
+    }
+
+
+def estimated_noise_rate(
+    posterior: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]
+) -> float:
+    """Mean probability that a given label is wrong."""
+    rows = np.flatnonzero(labels >= 0)
+    return float(1 - posterior[rows, labels[rows]].mean()) if len(rows) else 0.0
+
+
+def estimated_noise_matrix(
+    posterior: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """(C, C): share of class k that carries the label y, rows sum to one."""
+    classes = posterior.shape[1]
+    counts = np.zeros((classes, classes))
+    for label in range(classes):
+        counts[:, label] = posterior[labels == label].sum(0)
+    totals = counts.sum(1, keepdims=True)
+    return np.asarray(np.where(totals > 0, counts / np.maximum(totals, 1e-12), np.eye(classes)))
