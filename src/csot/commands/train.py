@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from csot.commands.epochs import Epochs
 from csot.commands.terminal import Terminal
 from csot.data import Columns
 from csot.data.errors import require
+
+TENSORBOARD = "tensorboard"
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,13 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
         require(module, "train", "csot train")
     from csot.records import Run
     from csot.report import write_report
+    from csot.training.folder import is_first_process
     from csot.training.loop import Progress
     from csot.training.presets import make_config, preset_for
     from csot.training.train import Source, train
 
+    if not is_first_process():
+        terminal.silence()
     settings = parse_settings(options.settings)
     preset = options.preset or preset_for(options.data)
     config = make_config(
@@ -61,7 +66,7 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
     described = f"{options.method} on {options.data}"
     terminal.say(f"{described}, preset {preset or 'none'}, noise {options.noise}")
     with Epochs(terminal, config.training.epochs) as epochs:
-        writers = [epochs.on_epoch]
+        writers: list[Callable[[list[dict[str, float]]], None]] = [epochs.on_epoch]
         if options.tensorboard:
             writers.append(tensorboard_writer(options.out))
 
@@ -106,16 +111,21 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def tensorboard_writer(out: Path) -> Any:
+def tensorboard_writer(out: Path) -> Callable[[list[dict[str, float]]], None]:
     """A function that writes the last epoch's numbers for TensorBoard."""
-    writer_class = require("torch.utils.tensorboard", "tensorboard", "--tensorboard").SummaryWriter
-    writer = writer_class(str(out / "tensorboard"))
+    make = require("torch.utils.tensorboard", "tensorboard", "--tensorboard").SummaryWriter
+    # It makes its folder at once, and a folder with files in it is no place for a new run.
+    writers: list[Any] = []
 
     def write(history: list[dict[str, float]]) -> None:
         record = history[-1]
+        epoch = int(record["epoch"])
+        if not writers:
+            # What an interrupted run wrote of this epoch and of later ones does not count.
+            writers.append(make(str(out / TENSORBOARD), purge_step=epoch))
         for name, value in record.items():
-            writer.add_scalar(name, value, int(record["epoch"]))
-        writer.flush()
+            writers[0].add_scalar(name, value, epoch)
+        writers[0].flush()
 
     return write
 

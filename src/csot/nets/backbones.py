@@ -20,12 +20,16 @@ from csot.nets.resnet_small import SmallResNet
 Shape = tuple[int, ...]
 
 
-def resnet8(shape: Shape, width: int = 16, norm: Norm = "batch") -> nn.Module:
-    return SmallResNet(_channels("resnet8", shape), 8, width, norm)
+def resnet8(
+    shape: Shape, width: int = 16, norm: Norm = "batch", stem_stride: int = 1
+) -> nn.Module:
+    return SmallResNet(_channels("resnet8", shape), 8, width, norm, stem_stride)
 
 
-def resnet20(shape: Shape, width: int = 16, norm: Norm = "batch") -> nn.Module:
-    return SmallResNet(_channels("resnet20", shape), 20, width, norm)
+def resnet20(
+    shape: Shape, width: int = 16, norm: Norm = "batch", stem_stride: int = 1
+) -> nn.Module:
+    return SmallResNet(_channels("resnet20", shape), 20, width, norm, stem_stride)
 
 
 def preact_resnet18(shape: Shape, width: int = 64, final_norm: bool = False) -> nn.Module:

@@ -2,7 +2,8 @@
 
 A 3x3 stem, then three stages of n blocks with `width`, 2 `width` and 4 `width` channels; the second
 and the third halve the image. The shortcut of a block that changes size is a 1x1 convolution.
-Any size serves: 32x32 photographs as well as 8x8 digits, of which a 2x2 map is left.
+Any size serves: 32x32 photographs as well as 8x8 digits, of which a 2x2 map is left. A
+`stem_stride` of 2 halves the image at once: a quarter of the work, for machines without a GPU.
 """
 
 from __future__ import annotations
@@ -44,12 +45,19 @@ class Block(nn.Module):
 class SmallResNet(nn.Module):
     """(B, channels, H, W) -> features (B, 4 width)."""
 
-    def __init__(self, channels: int, depth: int, width: int = 16, norm: Norm = "batch"):
+    def __init__(
+        self,
+        channels: int,
+        depth: int,
+        width: int = 16,
+        norm: Norm = "batch",
+        stem_stride: int = 1,
+    ):
         super().__init__()
         assert depth % 6 == 2
         count = (depth - 2) // 6
         residual = (len(STAGES) * count) ** -0.5 if norm == "none" else 1.0
-        self.conv1 = conv(channels, width, 3, bias=norm == "none")
+        self.conv1 = conv(channels, width, 3, stem_stride, bias=norm == "none")
         self.bn1 = norm_2d(norm, width)
         blocks, inputs = [], width
         for factor in STAGES:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from csot.data.samples import Samples
 from csot.data.view_base import View
@@ -70,6 +71,16 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train(was)
 
 
+@torch.no_grad()
+def average_statistics(module: nn.Module, ranks: Ranks) -> None:
+    """Give all processes the same running statistics: those that are evaluated and saved."""
+    for part in module.modules():
+        if ranks.world > 1 and isinstance(part, _BatchNorm):
+            for value in (part.running_mean, part.running_var):
+                if value is not None:
+                    value.copy_(ranks.mean(value))
+
+
 def accuracy(log_probs: Tensor, labels: Tensor) -> float:
     """Share of right predictions; rows without a label do not count."""
     known = labels >= 0
@@ -81,8 +92,10 @@ def split_accuracy(split: Split, rows: Tensor, given: Tensor, truth: Tensor) -> 
     """The paper's three curves, over the rows trained on.
 
     Clean accuracy: share of right labels among those trusted. Corrected accuracy: the same among
-    those replaced. Clean recall: share of the right labels that are trusted.
+    those replaced. Clean recall: share of the right labels that are trusted. Rows whose true label
+    is not known do not count.
     """
+    rows = rows[truth.cpu()[rows] >= 0]
     clean, corrected, labels = (x.cpu()[rows] for x in (split.clean, split.corrected, split.labels))
     given, truth = given.cpu()[rows], truth.cpu()[rows]
     right = given == truth

@@ -44,10 +44,12 @@ class RunFolder:
             self._refuse_other(config)
         elif (self.path / MARKER).exists() and not old.exists() and not force:
             raise ValueError(f"{self.path} holds a run of another command: choose another --out")
-        elif force:
+        # First of all it says whether the folder is ours to change. `force` knows no source: then
+        # the results of an older run go, and an unfinished new one is not taken for it.
+        Run.create(self.path, force=force, source=None if force else source)
+        if force and old.exists():
             self.checkpoints.clear()
             (self.path / METRICS).unlink(missing_ok=True)
-        Run.create(self.path, force=force, source=source)
         write_text(old, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
 
     def read_config(self) -> RunConfig:

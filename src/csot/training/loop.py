@@ -25,8 +25,8 @@ from csot.methods._ranks import Ranks
 from csot.nets.build import seeded
 from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.config import RunConfig
-from csot.training.evaluate import Eyes, accuracy, split_accuracy
-from csot.training.failure import diagnose
+from csot.training.evaluate import Eyes, accuracy, average_statistics, split_accuracy
+from csot.training.failure import diagnose, refuse_broken
 from csot.training.parts import (
     generator_for,
     make_optimiser,
@@ -128,10 +128,13 @@ def run_loop(
                     optimiser.step()
                     optimiser.zero_grad()
                 method.after_step(batch)
-                progress.on_step(step)
+                if fabric.is_global_zero:
+                    progress.on_step(step)
             # Gradients of an unfinished group of steps are dropped.
             optimiser.zero_grad()
-            record |= means.read()
+            record |= means.read(ranks)
+        refuse_broken(method, record, checkpoints)
+        average_statistics(method, ranks)
         method.eval()
         is_last = epoch == training.epochs
         if is_last or epoch % training.evaluate_every == 0:
@@ -140,7 +143,8 @@ def run_loop(
         history.append(record)
         is_best = best_epoch(history) == epoch
         if fabric.is_global_zero:
-            if is_last or is_best or epoch % training.checkpoint_every == 0:
+            is_record = is_best and "holdout_accuracy" in record
+            if is_last or is_record or epoch % training.checkpoint_every == 0:
                 state = {"optimiser": bare.state_dict(), "history": history}
                 checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
             progress.on_epoch(history)
@@ -255,5 +259,9 @@ class Means:
             self._counts[name] = self._counts.get(name, 0) + 1
         return total
 
-    def read(self) -> Record:
-        return {name: float(value) / self._counts[name] for name, value in self._sums.items()}
+    def read(self, ranks: Ranks) -> Record:
+        """By name, over all processes."""
+        if not self._sums:
+            return {}
+        means = [value / self._counts[name] for name, value in self._sums.items()]
+        return dict(zip(self._sums, ranks.mean(torch.stack(means)).tolist(), strict=True))

@@ -66,7 +66,9 @@ def network_factory(
         elif config.channels_last:
             for parameter in built.parameters():
                 if parameter.ndim == 4:
-                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+                    # Copied: for a 1x1 kernel `contiguous` leaves strides that its gradients lack.
+                    last = torch.empty_like(parameter.data, memory_format=torch.channels_last)
+                    parameter.data = last.copy_(parameter.data)
         if compiled:
             built.compile()
         return built

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
@@ -94,8 +94,12 @@ def make_config(
     seed: int = 0,
     overrides: Mapping[str, Any] | None = None,
     machine: Mapping[str, Any] | None = None,
+    own_training: bool = True,
 ) -> RunConfig:
-    """A whole configuration; `overrides` has keys such as `training.epochs` or a setting's name."""
+    """A whole configuration; `overrides` has keys such as `training.epochs` or a setting's name.
+
+    Without `own_training` a method's section gives its settings only: the training is common.
+    """
     chosen = Preset(about="") if preset is None else read_preset(preset)
     section = chosen.methods.get(method, Section())
     layers = [section, *(part for key, part in section.by_noise.items() if _fits(key, noise))]
@@ -103,7 +107,7 @@ def make_config(
     training = chosen.training.model_dump(exclude_unset=True)
     settings: dict[str, Any] = {}
     for layer in layers:
-        training = merged(training, layer.training)
+        training = merged(training, layer.training if own_training else {})
         settings = merged(settings, layer.settings)
     values = {
         "data": data,
@@ -146,10 +150,26 @@ def _say(model: type[BaseModel], error: ValidationError) -> str:
     first = error.errors()[0]
     path = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        known = [key for key in _keys(model) if not path or key.count(".") == path.count(".")]
-        return f"{path} is no key{nearest(path, known)}"
+        return f"{path} is no key{nearest(str(first['loc'][-1]), _siblings(model, first['loc']))}"
     message = str(first["msg"]).removeprefix("Value error, ")
     return f"{path} is {first['input']!r}: {message}" if path else message
+
+
+def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """The keys that are known where the last one of `path` was found."""
+    fields = model.model_fields
+    for part in path[:-1]:
+        # Below a mapping (the methods of a preset) the key is a name, and its values are models.
+        if str(part) in fields:
+            inner = _models(fields[str(part)].annotation)
+            fields = inner[0].model_fields if inner else {}
+    return list(fields)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """The models within a type: `dict[str, Section]` -> [Section]."""
+    found = [annotation, *get_args(annotation)]
+    return [kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
 
 def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -169,9 +189,11 @@ def _path_of(key: str, method: str) -> list[str]:
     """`epochs` is `training.epochs` and `epsilon` is `settings.epsilon`: the end is enough."""
     settings = [f"settings.{name}" for name in _keys(find_method(method).Settings)]
     known = [*_keys(RunConfig), *settings]
-    free = key.startswith("training.network.options.")
+    before, options, option = key.partition("options.")
+    if options and option and before in ("", "network.", "training.network."):
+        return ["training", "network", "options", option]
     found = [name for name in known if name == key or name.endswith("." + key)]
-    if key in found or free:
+    if key in found:
         return key.split(".")
     if not found:
         ends = [name.rpartition(".")[2] for name in known]

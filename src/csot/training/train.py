@@ -93,12 +93,40 @@ def train(
     >>> run.summary["test_accuracy_last"]                            # doctest: +SKIP
     """
     name = data.name if isinstance(data, TrainingData) else str(data)
-    preset = preset or preset_for(name)
     config = make_config(
-        name, method, preset=preset, noise=noise, seed=seed, overrides=settings, machine=machine
+        name,
+        method,
+        preset=preset or preset_for(name),
+        noise=noise,
+        seed=seed,
+        overrides=settings,
+        machine=machine,
     )
-    read = data if isinstance(data, TrainingData) else read_source(config, source or Source())
-    noisy = parse_noise(noise).apply(read, generator_for(seed, NOISE))
+    given = data if isinstance(data, TrainingData) else None
+    return train_configured(
+        config,
+        out=out,
+        data=given,
+        source=source or Source(),
+        resume=resume,
+        force=force,
+        progress=progress,
+    )
+
+
+def train_configured(
+    config: RunConfig,
+    *,
+    out: str | Path,
+    data: TrainingData | None = None,
+    source: Source,
+    resume: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Trained:
+    """`train` with a configuration that is complete."""
+    read = read_source(config, source) if data is None else data
+    noisy = parse_noise(config.noise).apply(read, generator_for(config.seed, NOISE))
     labelled = with_noise(read, noisy)
     folder = RunFolder(Path(out))
     if is_first_process():

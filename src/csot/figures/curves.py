@@ -1,0 +1,58 @@
+"""Curves over the epochs: one panel for each noise, one line for each method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CURVES = {
+    "test_accuracy": "Test accuracy",
+    "clean_accuracy": "Clean accuracy: right labels among those trusted",
+    "corrected_accuracy": "Corrected accuracy: right labels among those replaced",
+    "clean_recall": "Clean recall: share of the right labels that are trusted",
+}
+
+
+def draw_curves(
+    histories: Mapping[tuple[str, str, int], pd.DataFrame], column: str, title: str
+) -> Figure | None:
+    """Mean over the seeds with the range behind it; None where no run measured it."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    shown = {key: frame for key, frame in histories.items() if column in frame}
+    if not shown:
+        return None
+    noises = list(dict.fromkeys(noise for _, noise, _ in shown))
+    methods = list(dict.fromkeys(method for method, _, _ in shown))
+    colours = colormaps["tab10" if len(methods) <= 10 else "tab20"]
+    figure = Figure(figsize=(4.2 * len(noises) + 2.2, 3.6), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(1, len(noises), sharey=True))
+    for panel, noise in zip(panels, noises, strict=True):
+        for number, method in enumerate(methods):
+            runs = [f for (m, n, _), f in shown.items() if (m, n) == (method, noise)]
+            if not runs:
+                continue
+            joined = pd.concat([run.set_index("epoch")[column] for run in runs], axis=1)
+            joined = 100 * joined.dropna(how="all")
+            colour = colours(number)
+            panel.plot(joined.index, joined.mean(axis=1), color=colour, label=method, lw=1.6)
+            if len(runs) > 1:
+                panel.fill_between(
+                    joined.index, joined.min(axis=1), joined.max(axis=1), color=colour, alpha=0.15
+                )
+        panel.set_title(noise)
+        panel.set_xlabel("epoch")
+        panel.grid(alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("per cent")
+    figure.suptitle(title)
+    lines = {line.get_label(): line for panel in panels for line in panel.get_lines()}
+    figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
+    return figure
