@@ -25,12 +25,14 @@ def draw_curves(
     """Mean over the seeds with the range behind it; None where no run measured it."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     shown = {key: frame for key, frame in histories.items() if column in frame}
     if not shown:
         return None
     noises = list(dict.fromkeys(noise for _, noise, _ in shown))
-    methods = list(dict.fromkeys(method for method, _, _ in shown))
+    # A method has the same colour in every figure, shown there or not.
+    methods = list(dict.fromkeys(method for method, _, _ in histories))
     colours = colormaps["tab10" if len(methods) <= 10 else "tab20"]
     figure = Figure(figsize=(4.2 * len(noises) + 2.2, 3.6), layout="constrained")
     panels = np.atleast_1d(figure.subplots(1, len(noises), sharey=True))
@@ -49,6 +51,7 @@ def draw_curves(
                 )
         panel.set_title(noise)
         panel.set_xlabel("epoch")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.grid(alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("per cent")
