@@ -16,6 +16,9 @@ PLAN_TOLERANCE = {"float64": 1e-6, "float32": 1e-4}
 FEASIBLE = 1e-5
 """Largest relative violation of a marginal."""
 
+LOSS_TOLERANCE = 2e-5
+"""Largest error of a loss, or of an entry of its gradient: losses are computed in float32."""
+
 
 @dataclass(frozen=True)
 class Instance:

@@ -228,7 +228,8 @@ def test_texts_with_a_class_of_one_row(folder: Path) -> None:
     result = csot("clean", path, "--out", "run", *options)
     assert result.exit_code == 0, result.output
     assert "one row only (alone)" in result.stderr
-    again = f"csot clean {path} --out run {' '.join(options)} --verified verified.csv"
+    assert "Next: csot review run" in result.stdout
+    again = f"csot clean {path} --out run {' '.join(options)} --verified run/verified.csv"
     assert again in result.stdout
     assert "skipped 60: empty text" in result.stderr
     findings = pd.read_csv(folder / "run" / "findings.csv", index_col="id")

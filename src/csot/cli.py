@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -122,6 +123,300 @@ def clean(
         run_clean(options, terminal)
 
 
+MACHINE = "Machine"
+
+
+class Checkpoint(str, Enum):
+    best = "best"
+    last = "last"
+
+
+@app.command()
+def train(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="digits, cifar10, cifar100, cifar10n:worse, webvision, clothing1m ...; or a "
+            "folder of images, a .csv or .parquet table, an .npz file.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run.")],
+    preset: Annotated[
+        str | None,
+        typer.Option(help="A preset (csot presets list) or a .yaml file; else the data's own."),
+    ] = None,
+    method: Annotated[str, typer.Option(help="A method (csot methods).")] = "csot",
+    noise: Annotated[
+        str,
+        typer.Option(help="Noise to add to the labels: sym:0.5, asym:0.4, pair:0.3, instance:0.3."),
+    ] = "none",
+    seed: Annotated[int, typer.Option(help="Of the noise, the weights, everything random.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where named data sets lie; else ./data.")
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a public data set that is not there.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(help="Train on so many rows, the same number of each class.")
+    ] = None,
+    image_size: Annotated[int | None, typer.Option(help="Side that images are scaled to.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Test data of the same kind as DATA.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column of the given labels.", rich_help_panel=TABLE)
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Column of the image paths.", rich_help_panel=TABLE)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of unique ids.", rich_help_panel=TABLE)
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Folder that image paths start from.", rich_help_panel=TABLE),
+    ] = None,
+    accelerator: Annotated[
+        str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=MACHINE)
+    ] = "auto",
+    devices: Annotated[
+        int, typer.Option(help="Processes that share the work.", min=1, rich_help_panel=MACHINE)
+    ] = 1,
+    precision: Annotated[
+        str,
+        typer.Option(help="32-true, bf16-mixed or 16-mixed.", rich_help_panel=MACHINE),
+    ] = "32-true",
+    compile_networks: Annotated[
+        bool, typer.Option("--compile", help="Use torch.compile.", rich_help_panel=MACHINE)
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write RUN/tensorboard as well.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint of RUN.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the training run in RUN.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")] = False,
+) -> None:
+    """Train a network on labels that are partly wrong, and say which of them are.
+
+    RUN gets checkpoints, metrics.csv, findings.csv, summary.json and report.html.
+    """
+    from csot.commands.terminal import Terminal
+    from csot.commands.train import TrainOptions, run_train
+    from csot.data import Columns
+
+    extra = {"limit": limit, "image_size": image_size}
+    chosen = [f"dataset.{key}={value}" for key, value in extra.items() if value is not None]
+    options = TrainOptions(
+        data=data,
+        out=out,
+        preset=preset,
+        method=method,
+        noise=noise,
+        seed=seed,
+        settings=[*(settings or []), *chosen],
+        data_dir=data_dir,
+        test=test,
+        columns=Columns(label=label, image=image, id=id_column),
+        root=root,
+        download=download,
+        machine={
+            "accelerator": accelerator,
+            "devices": devices,
+            "precision": precision,
+            "compile": compile_networks,
+        },
+        tensorboard=tensorboard,
+        resume=resume,
+        force=force,
+    )
+    with Terminal(quiet, "--resume goes on after the last whole epoch") as terminal:
+        run_train(options, terminal)
+
+
+@app.command()
+def compare(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="As for csot train.")],
+    methods: Annotated[
+        str,
+        typer.Option(help="Methods, separated by commas; csot@c is an ablation; all; ablations."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs.")],
+    noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
+    preset: Annotated[str | None, typer.Option(help="As for csot train.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where named data sets lie; else ./data.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Test data, as for csot train.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column of the given labels.", rich_help_panel=TABLE)
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Column of the image paths.", rich_help_panel=TABLE)
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Folder that image paths start from.", rich_help_panel=TABLE),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Runs at a time, each on one thread where there are several.")
+    ] = 1,
+    own_recipes: Annotated[
+        bool,
+        typer.Option(
+            "--own-recipes",
+            help="Epochs, optimiser and network of each method's original, not the common ones.",
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")] = False,
+) -> None:
+    """Run methods on the same data, noise, network and budget, and put them side by side.
+
+    What is finished in RUN is not run again; what was interrupted goes on.
+    """
+    from csot.commands.compare import CompareOptions, run_compare
+    from csot.commands.terminal import Terminal
+    from csot.data import Columns
+
+    options = CompareOptions(
+        data=data,
+        out=out,
+        methods=methods,
+        noise=noise,
+        seeds=seeds,
+        preset=preset,
+        settings=settings or [],
+        data_dir=data_dir,
+        test=test,
+        columns=Columns(label=label, image=image),
+        root=root,
+        jobs=jobs,
+        own_recipes=own_recipes,
+    )
+    with Terminal(quiet) as terminal:
+        run_compare(options, terminal)
+
+
+@app.command()
+def ablations() -> None:
+    """List the paper's ablations of CSOT."""
+    from csot.commands.compare import show_ablations
+    from csot.commands.terminal import Terminal
+
+    with Terminal() as terminal:
+        show_ablations(terminal)
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot train wrote.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A folder of images, a .csv or .parquet table, an .npz file or a folder of .npy "
+            "files, labels or none; or a name such as digits, for its test set.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .npz file."),
+    ],
+    checkpoint: Annotated[
+        Checkpoint, typer.Option(help="The best on held-out labels, or the last.")
+    ] = Checkpoint.best,
+    label: Annotated[
+        str | None, typer.Option(help="Column of labels, if any.", rich_help_panel=TABLE)
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Column of the image paths.", rich_help_panel=TABLE)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of unique ids.", rich_help_panel=TABLE)
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Folder that image paths start from.", rich_help_panel=TABLE),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where named data sets lie; else ./data.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")] = False,
+) -> None:
+    """Say what a trained network makes of DATA: a label and the probabilities of all classes."""
+    from csot.commands.predict import PredictOptions, run_predict
+    from csot.commands.terminal import Terminal
+    from csot.data import Columns
+
+    options = PredictOptions(
+        run=run,
+        data=data,
+        out=out,
+        checkpoint=checkpoint.value,
+        columns=Columns(label=label, image=image, id=id_column),
+        root=root,
+        data_dir=data_dir,
+        force=force,
+    )
+    with Terminal(quiet) as terminal:
+        run_predict(options, terminal)
+
+
+presets = typer.Typer(help="Recipes for training.", no_args_is_help=True)
+app.add_typer(presets, name="presets")
+
+
+@presets.command("list")
+def presets_list() -> None:
+    """Which there are."""
+    from csot.commands.presets import list_presets
+    from csot.commands.terminal import Terminal
+
+    with Terminal() as terminal:
+        list_presets(terminal)
+
+
+@presets.command("show")
+def presets_show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A preset, or a .yaml file.")],
+    method: Annotated[
+        str | None, typer.Option(help="Resolve it for this method, defaults and all.")
+    ] = None,
+    noise: Annotated[str | None, typer.Option(help="And for this noise: sym:0.5 ...")] = None,
+) -> None:
+    """Print a preset as it is, or the whole configuration that it comes to."""
+    from csot.commands.presets import show_preset
+    from csot.commands.terminal import Terminal
+
+    with Terminal():
+        show_preset(name, method, noise)
+
+
+@app.command()
+def methods(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """List the methods of training."""
+    from csot.commands.methods import list_methods
+    from csot.commands.terminal import Terminal
+
+    with Terminal() as terminal:
+        list_methods(terminal, as_json)
+
+
 @app.command()
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot clean wrote.")],
@@ -132,3 +427,35 @@ def report(
 
     with Terminal() as terminal:
         run_report(run, terminal)
+
+
+@app.command()
+def review(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    reviewer: Annotated[
+        str, typer.Option(metavar="NAME", help="Your name; decisions are kept under it.")
+    ] = "reviewer",
+    port: Annotated[
+        int | None, typer.Option(help="Port; else a free one.", min=0, max=65535)
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address to open.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Let --host be reachable from other machines.")
+    ] = False,
+    same_data: Annotated[
+        bool, typer.Option("--same-data", help="The data moved, but is what was decided on.")
+    ] = False,
+) -> None:
+    """Decide on the suggestions of RUN in the browser, on this machine; no network is used.
+
+    Decisions are kept in RUN, and come back as verified.csv.
+    """
+    from csot.commands.review import ReviewOptions, run_review
+    from csot.commands.terminal import Terminal
+
+    options = ReviewOptions(run, reviewer, port, host, allow_remote, same_data, not no_browser)
+    with Terminal() as terminal:
+        run_review(options, terminal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ class CleanOptions:
     force: bool = False
 
     def again(self) -> list[str]:
-        """The command that feeds decisions back into the same run."""
+        """The same command, to which `--verified FILE` feeds decisions back."""
         columns = self.columns
         given = {
             "--label": columns.label,
@@ -51,7 +52,6 @@ class CleanOptions:
             "--embedder": self.embedder,
             "--class-prior": self.class_prior,
             "--seed": self.seed or None,
-            "--verified": self.verified or "verified.csv",
         }
         options = [[name, str(value)] for name, value in given.items() if value is not None]
         return ["csot", "clean", str(self.data), "--out", str(self.out), *chain(*options)]
@@ -104,6 +104,7 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
         "verified": None if verified is None else sum(label is not None for label in verified),
         "class_prior": options.class_prior,
         "seed": options.seed,
+        "command": shlex.join(options.again()),
     }
     judged = Judged(data, cleaner, source, settings, clock.seconds)
     write_results(run, judged)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,13 +60,6 @@ def show_outcome(
         terminal.say(confusions)
         terminal.say()
     terminal.say(Text(f"Results in {out}; look at {out / 'report.html'}"))
-    terminal.say(Text(_next_step(out, again)))
-
-
-def _next_step(out: Path, again: list[str]) -> str:
-    if find_spec("csot.review") is not None:
-        return f"Next: csot review {shlex.quote(str(out))}"
-    return (
-        f"Next: put what you checked into {again[-1]} (columns id, label), and run\n"
-        f"  {shlex.join(again)}"
-    )
+    terminal.say(Text(f"Next: csot review {shlex.quote(str(out))}"))
+    back = [*again, "--verified", str(out / "verified.csv")]
+    terminal.say(Text(f"Then, with what you decided: {shlex.join(back)}"))

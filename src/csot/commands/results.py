@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SHOWN_COLUMNS = 20
 """Cells of a table's row that an annotator sees."""
+NEIGHBOUR_AXES = 64
+"""Principal axes that are kept to find a row's nearest neighbours."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ def write_results(run: Run, judged: Judged) -> None:
     run.write_findings(findings)
     run.write_samples(samples)
     run.write_probabilities(judged.cleaner.posterior_)
+    run.write_features(judged.cleaner.model_.rows[:, :NEIGHBOUR_AXES])
     table = data.table
     if table is None:
         own = pd.DataFrame({"id": data.ids, "given_label": data.labels}, index=findings.index)

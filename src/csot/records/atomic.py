@@ -38,6 +38,11 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", "surrogateescape"))
 
 
+def is_partial(path: Path) -> bool:
+    """Whether it is what a killed writer left."""
+    return path.name.startswith(".") and path.name.endswith(PARTIAL)
+
+
 def remove_partials(folder: Path) -> None:
     """Delete what killed writers left."""
     for partial in folder.glob(f".*{PARTIAL}"):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.records import label_studio, summary, tables
-from csot.records.atomic import atomic_write, remove_partials, write_text
+from csot.records.atomic import atomic_write, is_partial, remove_partials, write_text
 from csot.records.corrected import corrected_table
 from csot.records.findings import (
     CONFIDENCE,
@@ -35,6 +35,7 @@ SAMPLES = "samples.csv"
 SAMPLE_COLUMNS = ("image", "text")
 SUMMARY = "summary.json"
 PROBABILITIES = "probabilities.npy"
+FEATURES = "features.npy"
 CORRECTED_TABLE = "corrected.csv"
 LABEL_STUDIO = "label_studio.json"
 LABEL_STUDIO_CONFIG = "label_studio.xml"
@@ -47,6 +48,7 @@ OUTPUTS = (
     FINDINGS_PARQUET,
     SAMPLES,
     PROBABILITIES,
+    FEATURES,
     CORRECTED_TABLE,
     LABEL_STUDIO,
     LABEL_STUDIO_CONFIG,
@@ -77,7 +79,7 @@ class Run:
         if run.path.exists() and not run.path.is_dir():
             raise ValueError(f"{run.path} is a file: a run is a folder")
         if not run._file(MARKER).exists():
-            if run.path.is_dir() and any(run.path.iterdir()):
+            if run.path.is_dir() and any(not is_partial(path) for path in run.path.iterdir()):
                 raise ValueError(
                     f"{run.path} has files in it but is no run (no {MARKER}): choose a new folder"
                 )
@@ -179,16 +181,25 @@ class Run:
         array = np.asarray(probabilities, dtype=np.float32)
         if array.ndim != 2:
             raise ValueError(f"probabilities must be (N, C), got shape {array.shape}")
-        with atomic_write(self._file(PROBABILITIES)) as file:
-            np.save(file, array, allow_pickle=False)
-        return self._file(PROBABILITIES)
+        return self._write_array(PROBABILITIES, array)
 
     def read_probabilities(self) -> npt.NDArray[np.float32] | None:
         """A read-only memory map, or None if the run has no probabilities."""
-        path = self._file(PROBABILITIES)
-        if not path.exists():
-            return None
-        found: npt.NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
+        found: npt.NDArray[np.float32] | None = self._read_array(PROBABILITIES)
+        return found
+
+    def write_features(self, features: npt.ArrayLike) -> Path:
+        """features.npy: (N, D) as unit vectors in float16, to find a row's nearest neighbours."""
+        array = np.asarray(features, dtype=np.float32)
+        if array.ndim != 2:
+            raise ValueError(f"features must be (N, D), got shape {array.shape}")
+        length = np.linalg.norm(array, axis=1, keepdims=True)
+        units = array / np.where(length > 0, length, 1)
+        return self._write_array(FEATURES, units.astype(np.float16))
+
+    def read_features(self) -> npt.NDArray[np.float16] | None:
+        """A read-only memory map, or None if the run has no features."""
+        found: npt.NDArray[np.float16] | None = self._read_array(FEATURES)
         return found
 
     def write_corrected(
@@ -229,6 +240,16 @@ class Run:
         return self._file(LABEL_STUDIO)
 
     @property
+    def id_kind(self) -> Kind:
+        """The kind of the ids, as they were written."""
+        return self._kind("id_kind")
+
+    @property
+    def label_kind(self) -> Kind:
+        """The kind of the labels in the findings."""
+        return self._kind("label_kind")
+
+    @property
     def report_path(self) -> Path:
         """Where the report goes."""
         return self._file(REPORT)
@@ -241,6 +262,15 @@ class Run:
 
     def _file(self, name: str) -> Path:
         return self.path / name
+
+    def _write_array(self, name: str, array: npt.NDArray[Any]) -> Path:
+        with atomic_write(self._file(name)) as file:
+            np.save(file, array, allow_pickle=False)
+        return self._file(name)
+
+    def _read_array(self, name: str) -> Any:
+        path = self._file(name)
+        return np.load(path, mmap_mode="r", allow_pickle=False) if path.exists() else None
 
     def _source(self) -> dict[str, Any]:
         source = self.read_summary().get("source") if self._file(SUMMARY).exists() else None

@@ -21,23 +21,38 @@ def has_parquet() -> bool:
 
 def write_csv(path: Path, frame: pd.DataFrame, *, index: bool = False) -> None:
     """UTF-8, one line per row, missing cells empty."""
+    with atomic_write(path) as file:
+        frame.to_csv(file, index=index, encoding="utf-8", errors="surrogateescape", **_form(frame))
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """What `write_csv` writes."""
+    text: str = frame.to_csv(index=False, **_form(frame))
+    return text
+
+
+def _form(frame: pd.DataFrame) -> dict[str, Any]:
     # Python's writer leaves a lone carriage return unquoted, where every reader ends the row.
     odd = any(isinstance(cell, str) and "\r" in cell for name in frame for cell in frame[name])
-    with atomic_write(path) as file:
-        frame.to_csv(
-            file,
-            index=index,
-            encoding="utf-8",
-            errors="surrogateescape",
-            lineterminator="\n",
-            quoting=csv.QUOTE_NONNUMERIC if odd else csv.QUOTE_MINIMAL,
-        )
+    quoting = csv.QUOTE_NONNUMERIC if odd else csv.QUOTE_MINIMAL
+    return {"lineterminator": "\n", "quoting": quoting}
 
 
-def read_text_csv(path: Path) -> pd.DataFrame:
-    """Every cell as the text in the file: no guessing, and "NA" stays "NA"."""
+def read_text_csv(
+    path: Path, *, nrows: int | None = None, columns: int | None = None, always: str | None = None
+) -> pd.DataFrame:
+    """Every cell as the text in the file: no guessing, and "NA" stays "NA".
+
+    ``nrows`` and ``columns`` bound what is read; the column ``always`` is read in any case.
+    """
+    wanted = None
+    if columns is not None:
+        names = list(read_text_csv(path, nrows=0).columns)
+        wanted = [name for place, name in enumerate(names) if place < columns or name == always]
     return pd.read_csv(
         path,
+        nrows=nrows,
+        usecols=wanted,
         dtype=object,
         keep_default_na=False,
         na_filter=False,

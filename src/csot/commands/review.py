@@ -1,0 +1,62 @@
+"""`csot review`: decide in the browser, on this machine."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.text import Text
+
+from csot.commands.terminal import Terminal
+from csot.data.errors import require
+
+
+@dataclass(frozen=True)
+class ReviewOptions:
+    """What the user asked for."""
+
+    run: Path
+    reviewer: str = "reviewer"
+    port: int | None = None
+    host: str = "127.0.0.1"
+    allow_remote: bool = False
+    same_data: bool = False
+    browser: bool = True
+
+
+def run_review(options: ReviewOptions, terminal: Terminal) -> None:
+    """Serve until Ctrl-C."""
+    from csot.records import Run
+
+    run = Run.open(options.run)  # what is wrong with the run comes before a missing package
+    for package in ("fastapi", "uvicorn"):
+        require(package, "review", "csot review")
+    from csot.review import ReviewServer
+
+    server = ReviewServer(
+        run,
+        reviewer=options.reviewer,
+        host=options.host,
+        port=options.port,
+        allow_remote=options.allow_remote,
+        same_data=options.same_data,
+    )
+    progress = server.session.progress()
+    where = server.session.store.path
+
+    def ready() -> None:
+        terminal.say(
+            Text(
+                f"{progress.left:,} of {len(server.session.catalogue):,} labels to look at, as "
+                f"{server.session.reviewer}. Ctrl-C ends. Open:"
+            )
+        )
+        if options.allow_remote:
+            terminal.warn("whoever has this address can decide, and what is sent is not encrypted")
+        # By itself and at once: scripts read it from a pipe.
+        print(server.url, flush=True)
+
+    with suppress(KeyboardInterrupt):
+        server.serve(ready, browse=options.browser)
+    terminal.say(Text(f"Every decision is in {where}"))

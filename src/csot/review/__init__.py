@@ -1,0 +1,3 @@
+"""Deciding on labels in the browser, over any run. Knows only `csot.records`."""
+
+from csot.review.server import ReviewServer as ReviewServer

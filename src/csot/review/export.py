@@ -1,0 +1,201 @@
+"""Decisions -> verified.csv, the corrected table, and Label Studio's JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from csot.records import atomic_write
+from csot.records.findings import CORRECTED, GIVEN
+from csot.records.label_studio import medium_of, tasks
+from csot.records.run import LABEL_STUDIO
+from csot.records.summary import dumps
+from csot.records.tables import csv_text
+from csot.review.agreement import consensus, touched
+from csot.review.catalogue import Bools, Catalogue, Ints
+from csot.review.ledger import CODES, Person
+from csot.review.own_table import read_own_table
+
+VERIFIED_FILE = "verified.csv"
+REVIEWED_FILE = "reviewed.csv"
+STUDIO_FILE = "reviewed_label_studio.json"
+FILES = (VERIFIED_FILE, REVIEWED_FILE, STUDIO_FILE)
+REVIEW = "review"
+"""The column of the corrected table that says who settled a label: a person, or nobody."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What all reviewers together, or one of them, say of every row."""
+
+    label: Ints
+    """(N,): the final label, -1 where there is none."""
+    disagree: Bools
+    touched: Bools
+    carried: Bools
+    """Verified before this run, and not decided again."""
+
+
+def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool) -> Outcome:
+    """``seen_only`` leaves out what a rule accepted unseen.
+
+    Rows that were verified before this run stay so, or the next run would forget them.
+    """
+    considered = people
+    if seen_only:
+        considered = {name: _looked_at(person) for name, person in people.items()}
+    n = len(catalogue)
+    label, disagree = consensus(considered, n)
+    decided = touched(people, n)
+    carried = catalogue.locked & ~decided
+    return Outcome(np.where(carried, catalogue.suggested, label), disagree, decided, carried)
+
+
+def verified_csv(catalogue: Catalogue, found: Outcome) -> tuple[str, int, int]:
+    """The text, how many rows it has, and how many ids no CSV in UTF-8 can hold."""
+    rows = np.flatnonzero(found.label >= 0).tolist()
+    plain = [row for row in rows if _is_unicode(catalogue.ids[row])]
+    frame = pd.DataFrame(
+        {
+            "id": [catalogue.ids[row] for row in plain],
+            "label": [catalogue.names[found.label[row]] for row in plain],
+        },
+        dtype=object,
+    )
+    return csv_text(frame), len(plain), len(rows) - len(plain)
+
+
+def reviewed_csv(catalogue: Catalogue, found: Outcome) -> str:
+    """The user's table with ``corrected_label`` as it is after the review.
+
+    Where nobody decided, the label is the suggestion of the run; the column ``review`` tells the
+    two apart, and marks what reviewers were unsure of or disagree on, where the given label stays.
+    """
+    table = read_own_table(catalogue)
+    if table is None:
+        given = [catalogue.name(label) or "" for label in catalogue.given.tolist()]
+        table = pd.DataFrame(
+            {"id": catalogue.ids, GIVEN: given},
+            index=pd.Index(catalogue.ids, dtype=object),
+            dtype=object,
+        )
+    open_ = found.touched & (found.label < 0)
+    final = np.where(found.label >= 0, found.label, catalogue.suggested)
+    final = np.where(open_, catalogue.given, final)
+    words = np.select(
+        [found.label >= 0, found.disagree, open_], ["decided", "disagreement", "unsure"], ""
+    )
+    names = [catalogue.name(label) or "" for label in final.tolist()]
+    labels = dict(zip(catalogue.ids, names, strict=True))
+    reviews = dict(zip(catalogue.ids, words.tolist(), strict=True))
+    fallback = table[CORRECTED] if CORRECTED in table else [""] * len(table)
+    result = table.drop(columns=[CORRECTED], errors="ignore")
+    final_names = [labels.get(key, own) for key, own in zip(table.index, fallback, strict=True)]
+    result[CORRECTED] = pd.Series(final_names, result.index, dtype=object)
+    name = REVIEW
+    while name in result:
+        name += "_"
+    words_by_row = [reviews.get(key, "") for key in table.index]
+    result[name] = pd.Series(words_by_row, result.index, dtype=object)
+    return csv_text(result)
+
+
+def label_studio_json(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
+    """The run's tasks, with each reviewer's decision as an annotation."""
+    made = _studio_tasks(catalogue)
+    for task in made:
+        data = task.get("data")
+        key = str(data.get("id")) if isinstance(data, dict) else ""
+        row = catalogue.row_of.get(key)
+        if row is not None:
+            field = _field(task)
+            task["annotations"] = [
+                _annotation(catalogue, name, person, row, field)
+                for name, person in sorted(people.items())
+                if person.action[row]
+            ]
+    return dumps(made, indent=None)
+
+
+def write_exports(
+    catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool
+) -> dict[str, Path]:
+    """All three into the run."""
+    found = outcome(catalogue, people, seen_only)
+    texts = {
+        VERIFIED_FILE: verified_csv(catalogue, found)[0],
+        REVIEWED_FILE: reviewed_csv(catalogue, found),
+        STUDIO_FILE: label_studio_json(catalogue, people),
+    }
+    written = {}
+    for name, text in texts.items():
+        written[name] = catalogue.run.path / name
+        with atomic_write(written[name]) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+    return written
+
+
+def disagreements_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
+    """A column for each reviewer."""
+    _, disagree = consensus(people, len(catalogue))
+    rows = np.flatnonzero(disagree).tolist()
+    columns: dict[str, list[str]] = {"id": [catalogue.ids[row] for row in rows]}
+    for name, person in sorted(people.items()):
+        key = f"{name}_" if name in columns else name
+        columns[key] = [catalogue.name(int(person.label[row])) or "" for row in rows]
+    return csv_text(pd.DataFrame(columns, dtype=object))
+
+
+def _looked_at(person: Person) -> Person:
+    return Person(
+        person.action, np.where(person.looked, person.label, -1), person.looked, person.stacks
+    )
+
+
+def _studio_tasks(catalogue: Catalogue) -> list[dict[str, Any]]:
+    path = catalogue.run.path / LABEL_STUDIO
+    if path.exists():
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, list) and all(isinstance(task, dict) for task in found):
+            return found
+    run = catalogue.run
+    findings, samples = run.read_findings(), run.read_samples()
+    shown = samples if samples is not None and medium_of(samples) != "row" else None
+    return tasks(findings, shown, None, model_version="csot", label_kind=run.label_kind)
+
+
+def _field(task: dict[str, Any]) -> str:
+    data = task["data"]
+    return next(name for name in ("image", "text", "row") if name in data or name == "row")
+
+
+def _annotation(
+    catalogue: Catalogue, name: str, person: Person, row: int, field: str
+) -> dict[str, Any]:
+    label = catalogue.name(int(person.label[row]))
+    choice = {
+        "from_name": "label",
+        "to_name": field,
+        "type": "choices",
+        "value": {"choices": [label]},
+    }
+    unsure = person.action[row] == CODES["unsure"]
+    return {
+        "result": [] if label is None else [choice],
+        "was_cancelled": bool(unsure),
+        "meta": {"reviewer": name},
+    }
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

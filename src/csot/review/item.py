@@ -1,0 +1,211 @@
+"""All that a page says of one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from csot.records import STATUSES
+from csot.review.ledger import CODES
+from csot.review.session import Session
+
+LIKELY = 5
+TEXT_LIMIT = 20_000
+CARD_TEXT = 280
+ID_LIMIT = 300
+DONE = {"accept": "accepted", "keep": "kept", "choose": "changed", "unsure": "unsure"}
+WORDS = {code: DONE[action] for action, code in CODES.items()}
+
+
+@dataclass(frozen=True)
+class Likely:
+    """A class and how probable it is."""
+
+    number: int
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One coordinate of bare features, beside the means of two classes; in -1 ... 1."""
+
+    value: float
+    given: float | None
+    suggested: float | None
+
+
+@dataclass(frozen=True)
+class Card:
+    """A row in a grid or among neighbours."""
+
+    row: int
+    id: str
+    given: str | None
+    suggested: str | None
+    differs: bool
+    score: float | None
+    confidence: float
+    has_image: bool
+    text: str
+    decision: str
+    label: str | None
+    """What was decided; None where nothing was."""
+    similarity: float | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """A row by itself."""
+
+    card: Card
+    status: str
+    note: str
+    reason: str
+    likely: list[Likely]
+    text: str
+    cells: list[tuple[str, str]]
+    bars: list[Bar]
+    neighbours: list[Card]
+    others: list[tuple[str, str]] = field(default_factory=list)
+    """What other reviewers decided; only after one's own decision, so that it stays one's own."""
+
+
+def make_card(session: Session, row: int, similarity: float | None = None) -> Card:
+    c, samples, person = session.catalogue, session.samples, session.person
+    score = float(c.score[row])
+    text = samples.text(row)
+    if not text and not samples.image(row):
+        text = "\n".join(f"{name}: {cell}" for name, cell in samples.cells(row)[:6])
+    return Card(
+        row=row,
+        id=clip(whole(c.ids[row]), ID_LIMIT),
+        given=_name(session, int(c.given[row])),
+        suggested=_name(session, int(c.suggested[row])),
+        differs=bool(c.given[row] != c.suggested[row]),
+        score=None if np.isnan(score) else score,
+        confidence=float(c.confidence[row]),
+        has_image=bool(samples.image(row)),
+        text=clip(text, CARD_TEXT),
+        decision=WORDS.get(int(person.action[row]), ""),
+        label=_name(session, int(person.label[row])),
+        similarity=similarity,
+    )
+
+
+def make_item(session: Session, row: int) -> Item:
+    c, samples = session.catalogue, session.samples
+    card = make_card(session, row)
+    neighbours = [make_card(session, near.row, near.similarity) for near in samples.neighbours(row)]
+    likely = _likely(session, row)
+    cells = [] if card.has_image or samples.text(row) else samples.cells(row)
+    bare = not (card.has_image or samples.text(row) or cells)
+    others = []
+    if card.decision:
+        for name, person in sorted(session.ledger.people.items()):
+            if name != session.reviewer and person.action[row]:
+                label = c.name(int(person.label[row]))
+                others.append((name, label or "unsure"))
+    return Item(
+        card=card,
+        status=STATUSES[int(c.status[row])],
+        note=c.notes[row],
+        reason=_reason(card, c.notes[row], neighbours),
+        likely=likely,
+        text=clip(samples.text(row), TEXT_LIMIT),
+        cells=[(clip(name, 80), clip(cell, 400)) for name, cell in cells],
+        bars=_bars(session, row) if bare else [],
+        neighbours=neighbours,
+        others=others,
+    )
+
+
+def clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def whole(text: str) -> str:
+    """File names that are not Unicode hold lone surrogates, which no page can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _name(session: Session, label: int) -> str | None:
+    name = session.catalogue.name(label)
+    return None if name is None else whole(name)
+
+
+def _likely(session: Session, row: int) -> list[Likely]:
+    """The likeliest classes, the given one always among them."""
+    c = session.catalogue
+    if c.probabilities is None:
+        return []
+    own = np.asarray(c.probabilities[row], dtype=np.float64)
+    best = np.argsort(-own, kind="stable")[:LIKELY].tolist()
+    for label in (int(c.suggested[row]), int(c.given[row])):
+        if 0 <= label < len(own) and label not in best:
+            best[-1 if label == c.given[row] else -2] = label
+    best.sort(key=lambda k: -own[k])
+    return [Likely(k, whole(c.names[k]), float(own[k])) for k in best]
+
+
+def _reason(card: Card, note: str, neighbours: list[Card]) -> str:
+    """Why the row is here, in words."""
+    parts = []
+    if card.given is None:
+        parts.append("It has no label; the suggestion is the likeliest class.")
+    elif card.differs and card.score is not None:
+        parts.append(
+            f"The label “{card.given}” is right with a probability of {chance(card.score)}, "
+            f"“{card.suggested}” with {chance(card.confidence)}."
+        )
+    elif card.score is not None:
+        parts.append(
+            f"The label “{card.given}” is right with a probability of {chance(card.score)}."
+        )
+    if neighbours:
+        count = len(neighbours)
+        same = sum(near.given == card.suggested for near in neighbours)
+        words = f"{same} of its {count} nearest neighbours are labelled “{card.suggested}”"
+        if card.differs and card.given is not None:
+            words += f", {sum(near.given == card.given for near in neighbours)} “{card.given}”"
+        parts.append(words + ".")
+    if note == "verified":
+        parts.append("A person verified it before this run.")
+    elif note and note != "no label given":
+        parts.append(note[0].upper() + note[1:] + ".")
+    return " ".join(parts)
+
+
+def percent(share: float) -> str:
+    """Of a count: 100 % is all of them."""
+    if 0.995 <= share < 1:
+        return f"{min(share * 100, 99.9):.1f}\u00a0%"
+    return "under 1\u00a0%" if 0 < share < 0.005 else f"{share * 100:.0f}\u00a0%"
+
+
+def chance(probability: float) -> str:
+    """Of a probability: no model is certain."""
+    if probability >= 0.9995:
+        return "over 99.9\u00a0%"
+    return percent(max(probability, 0.001))
+
+
+def _bars(session: Session, row: int) -> list[Bar]:
+    """Bare features: the row's first principal coordinates, against those of its two classes."""
+    c, samples = session.catalogue, session.samples
+    own = samples.axes(row)
+    if own is None:
+        return []
+    given = samples.mean_axes(int(c.given[row]))
+    suggested = samples.mean_axes(int(c.suggested[row]))
+    present = [values for values in (own, given, suggested) if values is not None]
+    scale = max(float(np.abs(np.concatenate(present)).max()), 1e-12)
+    return [
+        Bar(
+            float(own[k]) / scale,
+            None if given is None else float(given[k]) / scale,
+            None if suggested is None else float(suggested[k]) / scale,
+        )
+        for k in range(len(own))
+    ]

@@ -1,0 +1,121 @@
+"""The server: a socket, an address to open, and a clean end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from csot.records import Run
+from csot.review.app import make_app
+from csot.review.guard import Guard, is_loopback
+from csot.review.session import Session
+
+HOST = "127.0.0.1"
+PORT = 8470
+"""Tried first when no port is asked for, so that the address mostly stays the same."""
+
+
+class ReviewServer:
+    """A session on a port. The constructor binds, so that what cannot work fails at once."""
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        reviewer: str,
+        host: str = HOST,
+        port: int | None = None,
+        allow_remote: bool = False,
+        same_data: bool = False,
+    ) -> None:
+        if not is_loopback(host) and not allow_remote:
+            raise ValueError(
+                f"--host {host} lets other machines in, over a connection that is not encrypted: "
+                "add --allow-remote if you mean it, or tunnel by ssh -L and leave --host out"
+            )
+        self.session = Session(run, reviewer, same_data)
+        try:
+            self._socket = _bind(host, port)
+        except BaseException:
+            self.session.close()
+            raise
+        self.port = int(self._socket.getsockname()[1])
+        self.token = secrets.token_urlsafe(32)
+        # Browsers share cookies between the ports of a machine: two reviews need two names.
+        app = Guard(make_app(self.session), self.token, f"csot_review_{self.port}", host)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,  # it would write the token down
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=3,
+        )
+        self._server = _Announcing(config)
+        name = socket.gethostname() if host in ("0.0.0.0", "::") else host
+        name = f"[{name}]" if ":" in name else name
+        self.url = f"http://{name}:{self.port}/?token={self.token}"
+
+    def serve(self, ready: Callable[[], None] = lambda: None, browse: bool = False) -> None:
+        """Until a signal ends it. ``ready`` is called once requests are answered."""
+
+        def announce() -> None:
+            ready()
+            threading.Thread(target=self.session.samples.load, daemon=True).start()
+            if browse:
+                threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
+
+        self._server.announce = announce
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+            self.session.close()
+
+    def stop(self) -> None:
+        """From another thread."""
+        self._server.should_exit = True
+
+
+class _Announcing(uvicorn.Server):
+    announce: Callable[[], None] = staticmethod(lambda: None)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if not self.should_exit:
+            self.announce()
+
+
+def _bind(host: str, port: int | None) -> socket.socket:
+    """A listening port; any free one if none was asked for and ours is taken."""
+    for wanted in (PORT, 0) if port is None else (port,):
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                host, wanted, type=socket.SOCK_STREAM
+            )[0]
+        except (socket.gaierror, OverflowError) as error:
+            raise ValueError(f"--host {host} --port {wanted} is no address: {error}") from error
+        made = socket.socket(family, kind, protocol)
+        try:
+            if os.name == "posix":  # elsewhere it would let two servers share the port
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(128)
+        except OSError as error:
+            made.close()
+            if port is None and wanted != 0 and error.errno == errno.EADDRINUSE:
+                continue
+            raise OSError(
+                f"cannot listen on {host}:{wanted} ({error.strerror}): choose another --port, or "
+                "leave it out to take a free one"
+            ) from error
+        return made
+    raise AssertionError("port 0 is never taken")

@@ -1,0 +1,84 @@
+"""Tables and curves of a comparison, from records written by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from csot.figures.compare import Comparison, best_last, latex, terminal_rows, write_comparison
+from csot.figures.curves import draw_curves
+
+
+def comparison(seeds: int = 2) -> Comparison:
+    cells, histories = [], {}
+    for method, base in (("cross_entropy", 0.8), ("csot", 0.9)):
+        for noise in ("sym:0.5", "asym:0.4"):
+            for seed in range(seeds):
+                last = base + 0.02 * seed
+                cells.append(
+                    {
+                        "method": method,
+                        "noise": noise,
+                        "seed": seed,
+                        "best": last + 0.01,
+                        "last": last,
+                        "peak": last + 0.02,
+                        "seconds": 10.0,
+                        "epochs": 3,
+                    }
+                )
+                frame = pd.DataFrame({"epoch": [1, 2, 3], "test_accuracy": [0.5, 0.6, last]})
+                if method == "csot":
+                    frame["clean_accuracy"] = [math.nan, 0.9, 0.95]
+                histories[method, noise, seed] = frame
+    return Comparison(pd.DataFrame(cells), histories)
+
+
+def test_mean_and_deviation_in_per_cent() -> None:
+    table = comparison().table()
+    row = table[(table["method"] == "csot") & (table["noise"] == "sym:0.5")].iloc[0]
+    assert row["seeds"] == 2
+    assert row["last_mean"] == pytest.approx(91.0)
+    assert row["last_sd"] == pytest.approx(math.sqrt(2.0))
+    assert row["best_mean"] == pytest.approx(92.0)
+
+
+def test_one_seed_has_no_deviation() -> None:
+    _, rows = terminal_rows(comparison(seeds=1))
+    assert rows[1][:3] == ["csot", "91.00", "90.00"]
+
+
+def test_the_highest_last_accuracy_wins() -> None:
+    found = comparison()
+    assert best_last(found.table()) == {"sym:0.5": "csot", "asym:0.4": "csot"}
+    text = latex(found.table(), found)
+    assert r"\textbf{91.00 $\pm$ 1.41}" in text
+    assert r"cross\_entropy & 82.00 $\pm$ 1.41 & 81.00" in text
+
+
+def test_every_file_is_written(tmp_path: Path) -> None:
+    write_comparison(comparison(), tmp_path, "csot compare <data>")
+    names = {path.name for path in tmp_path.iterdir()}
+    pictures = {"test_accuracy.png", "clean_accuracy.png"}
+    assert names == {"cells.csv", "table.csv", "table.tex", "compare.html"} | pictures
+    page = (tmp_path / "compare.html").read_text(encoding="utf-8")
+    assert "csot compare &lt;data&gt;" in page
+    assert page.count("data:image/png;base64,") == 2
+    assert len(pd.read_csv(tmp_path / "table.csv")) == 4
+
+
+def test_a_method_keeps_its_colour() -> None:
+    histories = comparison().histories
+    first = draw_curves(histories, "test_accuracy", "")
+    second = draw_curves(histories, "clean_accuracy", "")
+    assert first is not None
+    assert second is not None
+    colours = [
+        {line.get_label(): line.get_color() for line in figure.axes[0].get_lines()}
+        for figure in (first, second)
+    ]
+    assert colours[0]["csot"] == colours[1]["csot"]
+    assert draw_curves(histories, "corrected_accuracy", "") is None
