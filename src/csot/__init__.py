@@ -12,15 +12,19 @@ if TYPE_CHECKING:
     from csot.ot import ConvergenceWarning as ConvergenceWarning
     from csot.ot import Plan as Plan
     from csot.ot import solve as solve
+    from csot.training import Trained as Trained
+    from csot.training import train as train
 
 _HOMES = {
     "Allocation": "allocation",
     "ConvergenceWarning": "ot",
     "LabelCleaner": "clean",
     "Plan": "ot",
+    "Trained": "training",
     "allocate": "allocation",
     "find_label_issues": "clean",
     "solve": "ot",
+    "train": "training",
 }
 """Where each name lives; a name that is not here is a module of its own."""
 
@@ -29,10 +33,12 @@ __all__ = [
     "ConvergenceWarning",
     "LabelCleaner",
     "Plan",
+    "Trained",
     "allocate",
     "curriculum",
     "find_label_issues",
     "solve",
+    "train",
 ]
 
 

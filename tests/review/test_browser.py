@@ -124,6 +124,16 @@ def test_decide_by_keyboard(visit: Visit, tmp_path: Path) -> None:
         press(page, "3")
         assert person.label[rows[4]] == third
         assert "5 of" in page.inner_text("#progress")
+        # A key held down decides once.
+        rows.append(int(page.get_attribute(".item", "data-row")))
+        page.keyboard.down("a")
+        page.wait_for_selector(f'.item:not([data-row="{rows[5]}"])')
+        for _ in range(5):
+            page.keyboard.down("a")
+        page.keyboard.up("a")
+        assert person.decided.sum() == 6
+        press(page, "z")
+        assert page.get_attribute(".item", "data-row") == str(rows[5])
         # Next and previous decide nothing.
         here = page.get_attribute(".item", "data-row")
         press(page, "ArrowRight")
@@ -151,7 +161,9 @@ def test_bulk_decisions_in_the_grid(visit: Visit, tmp_path: Path) -> None:
     with serving(run) as (server, _):
         page = visit(server.url, "/grid")
         person, c = server.session.person, server.session.catalogue
-        page.select_option("#confusion", index=1)
+        page.select_option("#confusion", index=1)  # as by an arrow: nothing moves until Show
+        with page.expect_navigation():
+            page.click(".confusion button")
         page.wait_for_selector(READY)
         rows = [
             int(row)
@@ -167,6 +179,10 @@ def test_bulk_decisions_in_the_grid(visit: Visit, tmp_path: Path) -> None:
         page.wait_for_selector(".card.kept")
         assert (person.label[rows[:3]] == c.given[rows[:3]]).all()
         assert page.locator(".card.kept").count() == 3
+        # Select all means what is left, so that the three are not decided anew.
+        page.keyboard.press("s")
+        assert page.inner_text("#selected") == f"{len(rows) - 3} selected"
+        page.keyboard.press("Escape")
         page.keyboard.press("z")
         page.wait_for_selector(".card.kept", state="detached")
         assert not person.decided.any()

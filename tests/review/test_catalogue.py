@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from csot.records import Run
+from csot.review import export
 from csot.review.item import make_item
 from csot.review.samples import Samples
 from csot.review.session import Session
@@ -71,6 +72,31 @@ def test_a_run_with_findings_alone(
         assert "nothing to show of this row but its id" in client.get("/one").text
         assert server.session.samples.neighbours(0) == []
         assert client.get("/image/0").status == 404
+
+
+def test_an_uncertain_row_asks_about_the_likelier_class(tmp_path: Path) -> None:
+    """The run keeps a label that it holds for wrong: the reviewer is asked, no rule changes it."""
+    found = findings(["x", "y", "z"], ["a", "b"])
+    found["status"] = ["uncertain", "corrected", "uncertain"]
+    found["predicted_label"] = "b"
+    found["label_score"] = [0.1, 0.1, 0.6]
+    run = Run.create(tmp_path / "run")
+    run.write_findings(found)
+    run.write_summary({"n_rows": 3, "class_names": ["a", "b"]})
+    run.write_probabilities(np.array([[0.1, 0.9], [0.1, 0.9], [0.6, 0.4]]))
+    session = Session(run, "ana")
+    c = session.catalogue
+    assert c.suggested.tolist() == [1, 1, 0], "z is likelier to be right as it is"
+    assert c.standing.tolist() == [0, 1, 0]
+    assert c.confidence[0] == pytest.approx(0.9, abs=1e-3)
+    assert c.changes.tolist() == [False, True, False], "precision is about what the run changes"
+    assert session.accept_above(0.0, 1, "batch-01") == 1
+    assert "changes nothing here by itself" in make_item(session, 0).reason
+    table = export.reviewed_csv(c, export.outcome(c, {}, seen_only=False))
+    assert [line.split(",")[2] for line in table.splitlines()[1:]] == ["a", "b", "a"]
+    session.decide([0], "accept", None, "one", "batch-02")
+    assert session.person.label[0] == 1
+    session.close()
 
 
 def test_the_last_decision_leaves_nothing(tmp_path: Path) -> None:

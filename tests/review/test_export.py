@@ -118,6 +118,12 @@ def test_only_what_all_agree_on_is_verified(tmp_path: Path) -> None:
     seen = export.outcome(c, people, seen_only=True)
     assert {row["id"] for row in table_of(export.verified_csv(c, seen)[0])} == {"0", "2"}
     assert len(labels) > 2
+    rule = int(next(key for key in labels if key not in {"0", "2"}))
+    row = table_of(export.reviewed_csv(c, seen))[rule]
+    assert row["review"] == "", "accepted unseen and left out: nobody decided"
+    assert row["corrected_label"] == c.names[c.standing[rule]]
+    tasks = json.loads(export.label_studio_json(c, export.looked_at(people)))
+    assert {task["data"]["id"] for task in tasks if task["annotations"]} <= {"0", "1", "2"}
     reviewed = table_of(export.reviewed_csv(c, found))
     assert [row["review"] for row in reviewed[:3]] == ["decided", "disagreement", "decided"]
     given = c.name(int(c.given[1])) or ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 from collections.abc import Iterator
@@ -152,9 +153,12 @@ def test_sizes_are_bounded(client: Client) -> None:
     ],
 )
 def test_malformed_requests_are_named(client: Client, wrong: dict[str, object]) -> None:
+    before = client.get("/download/verified.csv").text, client.get("/reviewers").text
     answer = client.post("/api/decide", body(client, **wrong))
     assert answer.status in (400, 422)
     assert answer.json()["error"]
+    after = client.get("/download/verified.csv").text, client.get("/reviewers").text
+    assert after == before, "an error means that nothing was saved"
 
 
 def test_a_page_of_an_older_run_decides_nothing(client: Client) -> None:
@@ -275,6 +279,17 @@ def test_large_pictures_are_sent_small_to_the_grid(tmp_path: Path) -> None:
     assert (whole.kind, small.kind) == ("image/png", "image/jpeg")
     assert len(small.content) < len(whole.content) / 5
     assert read_picture(tmp_path, "scan.tiff", small=False).kind == "image/jpeg"
+
+
+def test_sixteen_bits_are_not_all_white(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    ramp = np.linspace(1000, 5000, 40 * 40).reshape(40, 40).astype(np.uint16)
+    image.fromarray(ramp).save(tmp_path / "scan.tiff")
+    found = read_picture(tmp_path, "scan.tiff", small=False)
+    shades = np.asarray(image.open(io.BytesIO(found.content)).convert("L"))
+    assert shades.min() < 20
+    assert shades.max() > 235
+    assert 110 < shades.mean() < 145
 
 
 def test_other_machines_need_a_flag(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_filter_keeps_what_it_says(session: Session, status: str, decided: str
         fits = {
             "flagged": bool(c.flagged[row]),
             "any": True,
-            "changed": c.suggested[row] != c.given[row],
+            "changed": c.standing[row] != c.given[row],
             "unlabelled": c.given[row] < 0,
             "verified": False,
         }.get(status, words == status)

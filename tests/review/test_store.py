@@ -114,6 +114,8 @@ def test_undo_takes_back_its_own(tmp_path: Path) -> None:
     session.decide([5], "choose", 0, "one", "tab-one-2")
     assert session.undo(None, "undo-3") == [5], "without a name, the last one"
     assert session.person.label[5] == 2
+    assert session.undo(None, "undo-3") == [5], "sent again, it undoes nothing more"
+    assert session.person.label[5] == 2
     assert session.undo(None, "undo-4") == [5, 6]
     assert not session.person.decided.any()
     assert session.undo(None, "undo-5") == []

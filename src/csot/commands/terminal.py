@@ -14,14 +14,17 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-EXPECTED = (ValueError, OSError, ImportError)
+EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 """What users can mend: one red line and exit code 2, no traceback."""
 
 
 class Terminal:
     """A block in which warnings are yellow lines, and errors red ones that end the command."""
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(
+        self, quiet: bool = False, resume: str = "the same command goes on where this one stopped"
+    ) -> None:
+        self._resume = resume
         self._out = Console(quiet=quiet)
         self._err = Console(stderr=True)
         self.shows_progress = not quiet and self._err.is_terminal
@@ -43,12 +46,18 @@ class Terminal:
     ) -> Literal[False]:
         self._warnings.__exit__(kind, error, trace)
         if isinstance(error, KeyboardInterrupt):
-            self._line("interrupted: the same command goes on where this one stopped", "red")
+            self._line(f"interrupted: {self._resume}", "red")
             raise typer.Exit(130) from None
         if isinstance(error, EXPECTED):
             self._line(f"error: {' '.join(str(error).split())}", "red")
             raise typer.Exit(2) from None
         return False
+
+    def silence(self) -> None:
+        """Errors only: for a process whose fellow does the talking."""
+        self._out.quiet = True
+        self.shows_progress = False
+        warnings.simplefilter("ignore")
 
     def say(self, line: RenderableType = "") -> None:
         """On standard output, unless quiet."""

@@ -36,17 +36,22 @@ def read_table(
     columns: Columns,
     root: Path | None = None,
     check: Callable[[Path], str | None] = fault,
+    labelled: bool = True,
 ) -> LabelledData:
-    """The table as samples. Image paths start from `root`, else from the table's own folder."""
+    """The table as samples. Image paths start from `root`, else from the table's own folder.
+
+    Unless it has to be `labelled`, the label column may be left out; then every label is None.
+    """
     names = column_names(path)
-    columns = _settle(columns, names, path)
-    assert columns.label is not None
+    columns = _settle(columns, names, path, labelled)
     named = {columns.label, columns.id, columns.text, columns.image}
     numeric: set[str] = set()
     if columns.text is None and columns.image is None:
         numeric = set(columns.features or names) - named
     table = load_table(path, numeric)
-    labels = tidy_labels(table[columns.label], f"{path}: column {columns.label!r}")
+    where = f"{path}: column {columns.label!r}"
+    given = [None] * len(table) if columns.label is None else table[columns.label]
+    labels = tidy_labels(given, where)
     ids = range(len(table)) if columns.id is None else table[columns.id]
     keys = tidy_ids(ids, str(path) if columns.id is None else f"{path}: column {columns.id!r}")
     table.index = pd.Index(keys, dtype=object)
@@ -58,7 +63,6 @@ def read_table(
         table=table,
         label_column=columns.label,
     )
-    where = f"{path}: column {columns.label!r}"
     if columns.text is not None:
         data = _with_texts(whole, columns.text)
     elif columns.image is not None:
@@ -69,13 +73,14 @@ def read_table(
         chosen = list(columns.features or ())
         features = _matrix(table, chosen, path)
         data = replace(whole, features=features, feature_columns=chosen)
-    check_classes(data.labels, where)
+    if labelled:
+        check_classes(data.labels, where)
     return data
 
 
-def _settle(columns: Columns, names: list[str], path: Path) -> Columns:
+def _settle(columns: Columns, names: list[str], path: Path, labelled: bool) -> Columns:
     """Every name exists; an `id` column is found by its name."""
-    if columns.label is None:
+    if columns.label is None and labelled:
         raise DataError(
             f"{path} is a table: name its label column with --label; it has {listed(names)}"
         )
@@ -95,7 +100,8 @@ def _settle(columns: Columns, names: list[str], path: Path) -> Columns:
                 f"{path} has no column {name!r} ({option}); it has {listed(names)}"
                 f"{nearest(name, names)}"
             )
-    if columns.label in {columns.text, columns.image, *(columns.features or ())}:
+    judged_by = {columns.text, columns.image, *(columns.features or ())}
+    if columns.label is not None and columns.label in judged_by:
         raise DataError(f"the label column {columns.label!r} cannot also be what it is judged by")
     if columns.id is None:
         found = [name for name in names if name.lower() == "id" and name != columns.label]

@@ -133,6 +133,8 @@ class Method(nn.Module, ABC):
     """One line for lists."""
     reference: ClassVar[str] = ""
     """Where it was published."""
+    network_count: ClassVar[int] = 1
+    """Networks that it trains."""
 
     def __init__(self, context: Context, settings: Any) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """What can be set of CSOT. Wherever the authors' code differs from their paper, there is an option.
 
-The numbers in brackets are those of the table of differences in docs/departures.md.
+The numbers in brackets are those of the table of options in docs/train.md.
 """
 
 from __future__ import annotations

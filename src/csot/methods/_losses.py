@@ -20,10 +20,15 @@ def cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None = None
 
     A label of -1 counts as zero. Weighted or not, the divisor is B.
     """
+    each = each_cross_entropy(logits, targets)
+    return (each if weights is None else weights * each).mean()
+
+
+def each_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """(B,) -<target_i, log p_i>; targets as above."""
     if targets.dim() == 1:
         targets = one_hot(targets, logits.shape[-1])
-    each = -(targets * logits.float().log_softmax(-1)).sum(-1)
-    return (each if weights is None else weights * each).mean()
+    return -(targets * logits.float().log_softmax(-1)).sum(-1)
 
 
 def negative_entropy(logits: Tensor) -> Tensor:

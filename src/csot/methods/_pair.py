@@ -12,6 +12,8 @@ from csot.methods._single import judge_by_probabilities
 class TwoNetworks(Method):
     """Two networks; both together predict, by the sum of their logits."""
 
+    network_count = 2
+
     def prepare(self) -> None:
         make = self.context.make_network
         self.networks = nn.ModuleList([make(0), make(1)])

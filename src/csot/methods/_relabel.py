@@ -139,7 +139,9 @@ def _by_small_loss(
     """In place of a plan (ablation f): labels of small loss are clean, no other is replaced."""
     losses = -predictions.probs.gather(1, labels.clamp(min=0)[:, None])[:, 0].clamp(min=1e-12).log()
     seed = int(torch.randint(2**31, (), generator=generator))
-    trust = small_loss_posterior(losses, seed) * (labels >= 0)
+    trust, labelled = torch.zeros_like(losses), labels >= 0
+    if bool(labelled.any()):
+        trust[labelled] = small_loss_posterior(losses[labelled], seed)
     clean = trust > 0.5
     predicted = predictions.probs.argmax(-1)
     return Relabelling(

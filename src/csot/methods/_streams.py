@@ -18,12 +18,25 @@ def full_batches(rows: Tensor, size: int, generator: torch.Generator) -> Iterato
         yield order[start : start + size]
 
 
+def labelled(rows: Tensor, labels: Tensor) -> Tensor:
+    """Those of `rows` that have a label; `labels` (N,) are -1 for none."""
+    return rows[(labels.cpu() >= 0)[rows]]
+
+
 def side_by_side(
-    sets: Mapping[str, Tensor], size: int, generator: torch.Generator
+    sets: Mapping[str, Tensor],
+    size: int,
+    generator: torch.Generator,
+    *,
+    led_by: str | None = None,
 ) -> Iterator[dict[str, Tensor]]:
-    """Steps that take a batch of every set; shorter sets begin again. Empty sets are left out."""
+    """Steps that take a batch of every set; shorter sets begin again. Empty sets are left out.
+
+    The longest set decides how many steps there are, or the set `led_by` unless it is empty.
+    """
     there = {name: rows for name, rows in sets.items() if len(rows)}
-    steps = max((max(1, len(rows) // size) for rows in there.values()), default=0)
+    leaders = [there[led_by]] if led_by in there else list(there.values())
+    steps = max((max(1, len(rows) // size) for rows in leaders), default=0)
     streams = {name: _endless(rows, size, generator) for name, rows in there.items()}
     for _ in range(steps):
         yield {name: next(stream) for name, stream in streams.items()}

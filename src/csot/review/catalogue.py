@@ -39,7 +39,11 @@ class Catalogue:
     numbers: dict[str, int]
     given: Ints
     predicted: Ints
+    standing: Ints
+    """What the run itself puts down; it counts where nobody decides."""
     suggested: Ints
+    """What the reviewer is asked about: the same, but where the run leaves a label that it holds
+    for wrong, the likelier class."""
     score: Floats
     """Probability that the given label is right; NaN where there is none."""
     confidence: Floats
@@ -57,8 +61,8 @@ class Catalogue:
 
     @property
     def changes(self) -> Bools:
-        """Rows with a suggestion that differs from the given label: what precision is about."""
-        found: Bools = (self.suggested != self.given) & (self.suggested >= 0) & ~self.locked
+        """Rows whose label the run changes: what precision is about."""
+        found: Bools = (self.standing != self.given) & (self.standing >= 0) & ~self.locked
         return found
 
     @property
@@ -112,6 +116,18 @@ def load_catalogue(run: Run) -> Catalogue:
     if probabilities is not None and probabilities.shape != (len(ids), len(names)):
         probabilities = None  # of another run, or classes that the summary does not list
     notes = findings[NOTE].tolist()
+    score = findings[SCORE].to_numpy(dtype=np.float64)
+    confidence = findings[CONFIDENCE].to_numpy(dtype=np.float64, copy=True)
+    locked = np.array([note == VERIFIED for note in notes], dtype=np.bool_)
+    standing = np.where(corrected >= 0, corrected, predicted)
+    suggested = standing.copy()
+    if probabilities is not None:
+        open_ = (standing == given) & (predicted != given) & ~locked
+        open_ &= (findings[STATUS_COLUMN] == "uncertain").to_numpy() & (predicted < len(names))
+        rows = np.flatnonzero(open_)
+        likelier = np.asarray(probabilities[rows, predicted[rows]], dtype=np.float64)
+        rows, likelier = rows[likelier > score[rows]], likelier[likelier > score[rows]]
+        suggested[rows], confidence[rows] = predicted[rows], likelier
     status = findings[STATUS_COLUMN].map({name: k for k, name in enumerate(STATUSES)})
     return Catalogue(
         run=run,
@@ -123,13 +139,14 @@ def load_catalogue(run: Run) -> Catalogue:
         numbers=numbers,
         given=given,
         predicted=predicted,
-        suggested=np.where(corrected >= 0, corrected, predicted),
-        score=findings[SCORE].to_numpy(dtype=np.float64),
-        confidence=findings[CONFIDENCE].to_numpy(dtype=np.float64),
+        standing=standing,
+        suggested=suggested,
+        score=score,
+        confidence=confidence,
         status=np.asarray(status, dtype=np.int64),
         issue=findings[IS_ISSUE].to_numpy(dtype=np.bool_),
         notes=notes,
-        locked=np.array([note == VERIFIED for note in notes], dtype=np.bool_),
+        locked=locked,
         probabilities=probabilities,
     )
 

@@ -19,7 +19,7 @@ from csot.records.summary import dumps
 from csot.records.tables import csv_text
 from csot.review.agreement import consensus, touched
 from csot.review.catalogue import Bools, Catalogue, Ints
-from csot.review.ledger import CODES, Person
+from csot.review.ledger import CODES, UNDECIDED, Person
 from csot.review.own_table import read_own_table
 
 VERIFIED_FILE = "verified.csv"
@@ -47,14 +47,12 @@ def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool)
 
     Rows that were verified before this run stay so, or the next run would forget them.
     """
-    considered = people
-    if seen_only:
-        considered = {name: _looked_at(person) for name, person in people.items()}
+    considered = looked_at(people) if seen_only else people
     n = len(catalogue)
     label, disagree = consensus(considered, n)
-    decided = touched(people, n)
+    decided = touched(considered, n)
     carried = catalogue.locked & ~decided
-    return Outcome(np.where(carried, catalogue.suggested, label), disagree, decided, carried)
+    return Outcome(np.where(carried, catalogue.standing, label), disagree, decided, carried)
 
 
 def verified_csv(catalogue: Catalogue, found: Outcome) -> tuple[str, int, int]:
@@ -86,7 +84,7 @@ def reviewed_csv(catalogue: Catalogue, found: Outcome) -> str:
             dtype=object,
         )
     open_ = found.touched & (found.label < 0)
-    final = np.where(found.label >= 0, found.label, catalogue.suggested)
+    final = np.where(found.label >= 0, found.label, catalogue.standing)
     final = np.where(open_, catalogue.given, final)
     words = np.select(
         [found.label >= 0, found.disagree, open_], ["decided", "disagreement", "unsure"], ""
@@ -131,7 +129,7 @@ def write_exports(
     texts = {
         VERIFIED_FILE: verified_csv(catalogue, found)[0],
         REVIEWED_FILE: reviewed_csv(catalogue, found),
-        STUDIO_FILE: label_studio_json(catalogue, people),
+        STUDIO_FILE: label_studio_json(catalogue, looked_at(people) if seen_only else people),
     }
     written = {}
     for name, text in texts.items():
@@ -152,10 +150,16 @@ def disagreements_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str
     return csv_text(pd.DataFrame(columns, dtype=object))
 
 
-def _looked_at(person: Person) -> Person:
-    return Person(
-        person.action, np.where(person.looked, person.label, -1), person.looked, person.stacks
-    )
+def looked_at(people: Mapping[str, Person]) -> dict[str, Person]:
+    """The same reviewers, without what a rule accepted unseen."""
+    return {
+        name: Person(
+            np.where(person.looked, person.action, UNDECIDED).astype(np.int8),
+            np.where(person.looked, person.label, -1),
+            person.looked,
+        )
+        for name, person in people.items()
+    }
 
 
 def _studio_tasks(catalogue: Catalogue) -> list[dict[str, Any]]:

@@ -111,7 +111,7 @@ def make_item(session: Session, row: int) -> Item:
         card=card,
         status=STATUSES[int(c.status[row])],
         note=c.notes[row],
-        reason=_reason(card, c.notes[row], neighbours),
+        reason=_reason(card, c.notes[row], neighbours, c.standing[row] == c.given[row]),
         likely=likely,
         text=clip(samples.text(row), TEXT_LIMIT),
         cells=[(clip(name, 80), clip(cell, 400)) for name, cell in cells],
@@ -149,7 +149,7 @@ def _likely(session: Session, row: int) -> list[Likely]:
     return [Likely(k, whole(c.names[k]), float(own[k])) for k in best]
 
 
-def _reason(card: Card, note: str, neighbours: list[Card]) -> str:
+def _reason(card: Card, note: str, neighbours: list[Card], stays: bool) -> str:
     """Why the row is here, in words."""
     parts = []
     if card.given is None:
@@ -166,10 +166,13 @@ def _reason(card: Card, note: str, neighbours: list[Card]) -> str:
     if neighbours:
         count = len(neighbours)
         same = sum(near.given == card.suggested for near in neighbours)
-        words = f"{same} of its {count} nearest neighbours are labelled “{card.suggested}”"
+        verb = "is" if same == 1 else "are"
+        words = f"{same} of its {count} nearest neighbours {verb} labelled “{card.suggested}”"
         if card.differs and card.given is not None:
             words += f", {sum(near.given == card.given for near in neighbours)} “{card.given}”"
         parts.append(words + ".")
+    if stays and card.differs:
+        parts.append("The run is not sure, and changes nothing here by itself.")
     if note == "verified":
         parts.append("A person verified it before this run.")
     elif note and note != "no label given":

@@ -42,6 +42,8 @@ class Person:
     stacks: dict[int, list[Standing]] = field(default_factory=dict)
     batches: dict[str, list[int]] = field(default_factory=dict)
     """Rows of each batch, the latest batch last."""
+    undone: dict[str, list[int]] = field(default_factory=dict)
+    """Rows of each undoing, by its own batch."""
     times: list[float] = field(default_factory=list)
 
     @property
@@ -120,6 +122,7 @@ class Ledger:
             kept = [old for old in person.stacks.get(row, []) if old.batch != entry.undoes]
             person.stacks[row] = kept
             person.batches.pop(entry.undoes or "", None)
+            person.undone.setdefault(entry.batch, []).append(row)
         else:
             label = -1 if entry.label is None else self._catalogue.number(entry.label)
             stand = Standing(entry.batch, CODES[entry.action], label, entry.way)

@@ -49,8 +49,8 @@ DECIDED_WORDS = {
     "unsure": "Unsure",
 }
 ORDER_WORDS = {
-    "score": "Worst score first",
-    "confidence": "Surest suggestion first",
+    "score": "Worst first",
+    "confidence": "Surest first",
     "doubt": "Least sure first",
     "random": "Random",
     "given": "By class pair",

@@ -10,6 +10,12 @@ import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 MAX_BYTES = 64 * 2**20
 """Larger files are not read."""
@@ -100,19 +106,32 @@ def _read(path: Path) -> bytes:
         os.close(handle)
 
 
+def _to_grey(image: Image) -> Image:
+    """More than eight bits a pixel, as in X-rays: darkest to black, brightest to white."""
+    from PIL import Image as images
+
+    values = np.nan_to_num(np.asarray(image, dtype=np.float32))
+    low, high = float(values.min()), float(values.max())
+    shades = (values - low) * (255 / max(high - low, 1e-12))
+    return images.fromarray(shades.astype(np.uint8))
+
+
 @lru_cache(maxsize=512)
 def _resized(path: Path, changed: int, edge: int) -> Picture:
     """A JPEG or PNG of at most ``edge`` pixels; ``changed`` only tells versions of a file apart."""
-    from PIL import Image, ImageOps
+    from PIL import Image as images
+    from PIL import ImageOps
 
     try:
-        with DECODERS, Image.open(io.BytesIO(_read(path))) as opened:
+        with DECODERS, images.open(io.BytesIO(_read(path))) as opened:
             if opened.width * opened.height > MAX_PIXELS:
                 raise PictureError(
                     f"the picture has more than {MAX_PIXELS // 10**6} million pixels"
                 )
             opened.draft("RGB", (edge, edge))  # JPEG: decode at a fraction of the size
             image = ImageOps.exif_transpose(opened)
+            if image.mode[0] in "IF":
+                image = _to_grey(image)
             image.thumbnail((edge, edge))
             clear = image.mode in ("LA", "PA", "P", "RGBA")
             image = image.convert("RGBA" if clear else "RGB")

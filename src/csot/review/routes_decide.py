@@ -25,28 +25,28 @@ def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             check_row(session, row)
         if sent.way == "rule":
             raise ValueError("way=rule is for /api/accept-above")
+        wanted = _view(sent.view)  # before anything is saved: an error means that nothing was
         saved = session.decide(sent.rows, sent.action, sent.label, sent.way, sent.batch)
         answer: dict[str, Any] = {"saved": saved, "progress": pages.progress()}
         answer["decisions"] = [
             {"row": card.row, "decision": card.decision, "label": card.label}
             for card in pages.cards(sent.rows)
         ]
-        if sent.view is not None:
-            wanted = parse_filter(dict(parse_qsl(sent.view)))
+        if wanted is not None:
             answer["item"] = pages.item(next_row(session, wanted, sent.rows[-1]), wanted)
         return answer
 
     @app.post("/api/undo")
     def undo(sent: Undo) -> dict[str, Any]:
         check_stamp(session, sent)
+        wanted = _view(sent.view)
         rows = session.undo(sent.undoes, sent.batch)
         answer: dict[str, Any] = {"undone": len(rows), "progress": pages.progress()}
         answer["decisions"] = [
             {"row": card.row, "decision": card.decision, "label": card.label}
             for card in pages.cards(rows[:5000])
         ]
-        if rows and sent.view is not None:
-            wanted = parse_filter(dict(parse_qsl(sent.view)))
+        if rows and wanted is not None:
             answer["item"] = pages.item(rows[-1], wanted)
         return answer
 
@@ -70,3 +70,7 @@ def next_row(session: Session, wanted: Filter, row: int) -> int | None:
         rows = session.selector.rows(wanted, session.person)
         found = int(rows[0]) if len(rows) else None
     return found
+
+
+def _view(sent: str | None) -> Filter | None:
+    return None if sent is None else parse_filter(dict(parse_qsl(sent)))

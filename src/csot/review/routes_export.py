@@ -54,7 +54,8 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         elif name == export.REVIEWED_FILE:
             text = export.reviewed_csv(catalogue, found)
         elif name == export.STUDIO_FILE:
-            text = export.label_studio_json(catalogue, everyone)
+            wanted = export.looked_at(everyone) if seen else everyone
+            text = export.label_studio_json(catalogue, wanted)
         elif name == DISAGREEMENTS:
             text = export.disagreements_csv(catalogue, everyone)
         else:

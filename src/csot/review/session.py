@@ -111,6 +111,8 @@ class Session:
         """Take back a batch, or the reviewer's last one; the rows concerned."""
         with self.lock:
             self.ledger.refresh()
+            if batch in self.person.undone:  # sent again, because the answer was lost
+                return list(self.person.undone[batch])
             undone = wanted or self.ledger.last_batch(self.reviewer)
             rows = self.person.batches.get(undone or "", [])
             entries = [

@@ -22,7 +22,7 @@ LISTED_DISAGREEMENTS = 200
 def confusions(session: Session) -> list[dict[str, Any]]:
     """The commonest pairs given -> suggested, with what is left of each."""
     c, person = session.catalogue, session.person
-    changes = c.changes & c.flagged
+    changes = (c.suggested != c.given) & (c.suggested >= 0) & c.flagged
     size = len(c.names) + 1
     key = (c.given + 1) * size + c.suggested + 1
     total, left = Counter(key[changes].tolist()), Counter(key[changes & ~person.decided].tolist())

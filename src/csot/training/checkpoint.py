@@ -11,9 +11,11 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -59,17 +61,26 @@ class Checkpoints:
         if epoch is None:
             return None
         place = self.folder / f"epoch-{epoch}"
-        return Checkpoint(
-            epoch,
-            load_file(place / MODEL),
-            torch.load(place / STATE, map_location="cpu", weights_only=True),
-        )
+        if not place.is_dir():
+            raise ValueError(f"{self._pointer(name)} names {place.name}, which is not there")
+        try:
+            return Checkpoint(
+                epoch,
+                load_file(place / MODEL),
+                torch.load(place / STATE, map_location="cpu", weights_only=True),
+            )
+        except (OSError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
+            first = str(error).partition("\n")[0]
+            raise ValueError(f"{place} cannot be read: {first}") from error
 
     def epoch(self, name: str) -> int | None:
         pointer = self._pointer(name)
         if not pointer.exists():
             return None
-        return int(json.loads(pointer.read_text(encoding="utf-8"))["epoch"])
+        try:
+            return int(json.loads(pointer.read_text(encoding="utf-8"))["epoch"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{pointer} is damaged, and with it the run: {error}") from error
 
     def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

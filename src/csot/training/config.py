@@ -96,7 +96,7 @@ class MachineConfig(Strict):
 
     accelerator: str = "auto"
     devices: int = Field(1, ge=1)
-    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] = "32-true"
+    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
     compile: bool = False
     """Compile the networks with torch.compile."""
 

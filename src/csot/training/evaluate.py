@@ -13,6 +13,7 @@ from csot.data.samples import Samples
 from csot.data.view_base import View
 from csot.methods._base import Predictions, Split
 from csot.methods._ranks import Ranks
+from csot.training.failure import refuse_ill
 
 
 class Eyes:
@@ -29,10 +30,13 @@ class Eyes:
     ) -> Tensor:
         """(N, C) of all samples."""
         rows = torch.arange(len(samples))
-        return self._over(module, lambda inputs: (predict(inputs),), samples, rows)[0]
+        found = self._over(module, lambda inputs: (predict(inputs),), samples, rows)[0]
+        refuse_ill(torch.isnan(found))  # minus infinity is a probability of zero
+        return found
 
     def predictions(self, network: nn.Module, samples: Samples, rows: Tensor) -> Predictions:
         logits, features = self._over(network, network, samples, rows)
+        refuse_ill(~torch.isfinite(torch.cat([logits, features], 1)))
         return Predictions(logits.float(), features.float())
 
     @torch.no_grad()

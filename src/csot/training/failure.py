@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from csot.methods._base import Losses
 from csot.training.checkpoint import Checkpoints
+
+TRY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
 
 
 def diagnose(
@@ -25,7 +27,8 @@ def diagnose(
     )
     return (
         f"the loss is not finite in epoch {record['epoch']}, step {step} "
-        f"({', '.join(broken) or 'on another process'}); {weights}; {_remedy(record, kept)}"
+        f"({', '.join(broken) or 'on another process'}); {weights}; learning rate "
+        f"{record['learning_rate']:.3g}; {_remedy(kept)}"
     )
 
 
@@ -35,7 +38,8 @@ def refuse_broken(module: nn.Module, record: Mapping[str, float], checkpoints: C
     if ill:
         raise FloatingPointError(
             f"{len(ill)} parameters hold NaN or infinity after epoch {record['epoch']}, first "
-            f"{ill[0]}; {_remedy(record, checkpoints.epoch('last'))}"
+            f"{ill[0]}; learning rate {record['learning_rate']:.3g}; "
+            f"{_remedy(checkpoints.epoch('last'))}"
         )
 
 
@@ -46,9 +50,16 @@ def broken_parameters(module: nn.Module) -> list[str]:
     ]
 
 
-def _remedy(record: Mapping[str, float], kept: int | None) -> str:
+def refuse_ill(ill: Tensor) -> None:
+    """(N, ...) bool. Weights may be finite, and yet so large that what is computed is not."""
+    rows = ill.flatten(1).any(1)
+    if bool(rows.any()):
+        raise FloatingPointError(
+            f"what the network says of {int(rows.sum())} of {len(rows)} rows is not finite: its "
+            f"weights have diverged; checkpoints of earlier epochs are kept. {TRY}"
+        )
+
+
+def _remedy(kept: int | None) -> str:
     remains = "no checkpoint yet" if kept is None else f"the checkpoint of epoch {kept} is kept"
-    return (
-        f"learning rate {record['learning_rate']:.3g}; {remains}. Try a smaller "
-        "--set learning_rate, --set clip=1, or precision 32-true"
-    )
+    return f"{remains}. {TRY}"

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import yaml
 
+from csot.data.training import TrainingData
 from csot.records import Run
-from csot.records.atomic import write_text
+from csot.records.atomic import is_partial, write_text
 from csot.records.run import MARKER
 from csot.records.tables import write_csv
 from csot.training.checkpoint import Checkpoints
-from csot.training.config import RunConfig
+from csot.training.config import RunConfig, Strict
 from csot.training.presets import checked
 
 CONFIG = "config.yaml"
+INPUTS = "inputs.yaml"
 METRICS = "metrics.csv"
 CHECKPOINTS = "checkpoints"
 IMAGES = "images"
 
 
+class InputFacts(Strict):
+    """What the networks of a run were built for: enough to build them again."""
+
+    kind: Literal["images", "features"]
+    shape: list[int]
+    """Of one input."""
+    class_names: list[str]
+    mean: list[float] | None
+    std: list[float] | None
+    rows: int
+    """Training rows, of which methods remember something each."""
+
+
 class RunFolder:
-    """config.yaml, metrics.csv and checkpoints/ of a run."""
+    """config.yaml, inputs.yaml, metrics.csv and checkpoints/ of a run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,7 +57,7 @@ class RunFolder:
                     "--force starts anew, another --out leaves it alone"
                 )
             self._refuse_other(config)
-        elif (self.path / MARKER).exists() and not old.exists() and not force:
+        elif (self.path / MARKER).exists() and not force and self._is_used():
             raise ValueError(f"{self.path} holds a run of another command: choose another --out")
         # First of all it says whether the folder is ours to change. `force` knows no source: then
         # the results of an older run go, and an unfinished new one is not taken for it.
@@ -58,12 +73,34 @@ class RunFolder:
             raise ValueError(f"{self.path} is no training run: it has no {CONFIG}")
         return checked(RunConfig, yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
 
+    def write_inputs(self, data: TrainingData) -> None:
+        facts = InputFacts(
+            kind=data.train.kind,
+            shape=list(data.train.shape),
+            class_names=data.class_names,
+            mean=None if data.mean is None else list(data.mean),
+            std=None if data.std is None else list(data.std),
+            rows=len(data),
+        )
+        text = yaml.safe_dump(facts.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        write_text(self.path / INPUTS, text)
+
+    def read_inputs(self) -> InputFacts:
+        path = self.path / INPUTS
+        if not path.exists():
+            raise ValueError(f"{self.path} has no {INPUTS}: it was interrupted before it began")
+        return checked(InputFacts, yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+
     def write_metrics(self, history: list[dict[str, float]]) -> None:
         write_csv(self.path / METRICS, pd.DataFrame(history))
 
     def run(self) -> Run:
         """The finished run."""
         return Run.open(self.path)
+
+    def _is_used(self) -> bool:
+        """Whether there is more than the marker, which is all that a very early kill leaves."""
+        return any(path.name != MARKER and not is_partial(path) for path in self.path.iterdir())
 
     def _reached(self) -> str:
         epoch = self.checkpoints.epoch("last")

@@ -131,6 +131,7 @@ def train_configured(
     folder = RunFolder(Path(out))
     if is_first_process():
         folder.prepare(config, labelled.source, resume=resume, force=force)
+        folder.write_inputs(labelled)
     finished = run_loop(config, labelled, folder.checkpoints, _with_metrics(progress, folder))
     if finished.is_first:
         write_results(folder, config, labelled, noisy, finished)

@@ -205,12 +205,23 @@ window.csot = (() => {
   const onKeys = (actions) => document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.closest("input, select, textarea")) return;
+    // A key held down moves on, but decides only once.
+    if (event.repeat && !/^(Arrow|[np]$)/i.test(event.key)) return;
     const act = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (act && act(event) !== false) event.preventDefault();
   });
   const onButtons = (actions) => document.querySelectorAll("[data-do]").forEach((button) => {
     button.addEventListener("click", () => actions[button.dataset.do]());
   });
+  // What is picked by mouse or finger is shown at once. By keyboard, where every arrow changes a
+  // list, it waits for the button.
+  const onPick = (form, act) => {
+    let pointed = false;
+    form.addEventListener("pointerdown", () => { pointed = true; });
+    form.addEventListener("keydown", () => { pointed = false; });
+    form.addEventListener("change", () => { if (pointed) form.requestSubmit(); });
+    form.addEventListener("submit", (event) => { event.preventDefault(); act(); });
+  };
   const ready = () => { root.dataset.ready = ""; };
 
   document.addEventListener("DOMContentLoaded", () => {
@@ -220,16 +231,14 @@ window.csot = (() => {
     const filters = byId("filters");
     if (filters) {
       // Only what differs from the default goes into the address.
-      const plain = { status: "flagged", decided: "no", low: "0.0", high: "1.0", order: "score" };
-      filters.addEventListener("submit", (event) => {
-        event.preventDefault();
+      const plain = { status: "flagged", decided: "no", low: "0", high: "1", order: "score" };
+      onPick(filters, () => {
         const wanted = [...new FormData(filters)].filter(([name, value]) => value !== "" && value !== plain[name]);
         location.assign(`${filters.getAttribute("action")}?${new URLSearchParams(wanted)}`);
       });
-      filters.addEventListener("change", () => filters.requestSubmit());
     }
     if (byId("choose")) load();
     if (!document.querySelector("script[defer]")) ready();
   });
-  return { byId, ask, post, newBatch, decide, undo, remember, toast, announce, choose, alone, onKeys, onButtons, showProgress, ready };
+  return { byId, ask, post, newBatch, decide, undo, remember, toast, announce, choose, alone, onKeys, onButtons, onPick, showProgress, ready };
 })();

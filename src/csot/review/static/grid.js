@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { byId, decide, undo, toast, choose, alone, onKeys, onButtons, ready } = window.csot;
+  const { byId, decide, undo, toast, choose, alone, onKeys, onButtons, onPick, ready } = window.csot;
   const grid = byId("grid");
   const cards = () => [...grid.children];
   const isOn = (card) => card.getAttribute("aria-selected") === "true";
@@ -76,8 +76,11 @@
     if (label !== null) setTimeout(() => act("choose", label));
   });
   const all = () => {
-    const every = cards().every(isOn);
-    cards().forEach((card) => mark(card, !every));
+    // What was decided a moment ago stays decided, unless nothing else is there to select.
+    const open = cards().filter((card) => !DONE.some((word) => card.classList.contains(word)));
+    const list = open.length ? open : cards();
+    const every = list.every(isOn);
+    list.forEach((card) => mark(card, !every));
     tell();
   };
   const open = (number) => {
@@ -112,7 +115,7 @@
     Home: () => focus(0), End: () => focus(cards().length - 1),
   });
   const confusion = byId("confusion");
-  if (confusion) confusion.addEventListener("change", () => location.assign(`/grid?${confusion.value}`));
+  if (confusion) onPick(confusion.form, () => location.assign(`/grid?${confusion.value}`));
   if (!location.hash) focus(0);
   ready();
 })();

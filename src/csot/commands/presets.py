@@ -1,0 +1,47 @@
+"""`csot presets`: which there are, and what is in one."""
+
+from __future__ import annotations
+
+import typer
+from rich.table import Table
+
+from csot.commands.terminal import Terminal
+from csot.data.errors import require
+
+
+def list_presets(terminal: Terminal) -> None:
+    """Name and one line each."""
+    _require()
+    from csot.training.presets import preset_names, read_preset
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("preset", "epochs", "network", ""):
+        table.add_column(name)
+    for name in preset_names():
+        preset = read_preset(name)
+        training = preset.training
+        table.add_row(name, str(training.epochs), training.network.name, preset.about)
+    terminal.say(table)
+
+
+def show_preset(name: str, method: str | None, noise: str | None) -> None:
+    """The file as it is; or, for a method or a noise, the whole configuration that it comes to."""
+    _require()
+    import yaml
+
+    from csot.training.presets import make_config, preset_text, read_preset
+
+    if method is None and noise is None:
+        text = preset_text(name)
+    else:
+        config = make_config(
+            read_preset(name).data or "DATA", method or "csot", preset=name, noise=noise or "none"
+        )
+        text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+    # Not by rich: this is meant to become a file.
+    typer.echo(text, nl=False)
+
+
+def _require() -> None:
+    for module in ("yaml", "pydantic"):
+        require(module, "train", "csot presets")

@@ -1,0 +1,51 @@
+"""Decoupling: when to update is decided apart from how. Two networks learn where they disagree.
+
+With m_i = [argmax p1(x_i) != argmax p2(x_i)], or 1 in the warm-up, each network minimises
+
+    sum_i m_i CE(p(x_i), y_i) / max(0.1 B, sum_i m_i)
+
+where the 0.1 B keeps a few disagreeing rows from steering a whole step.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from csot.methods._base import Batch, Losses, Settings
+from csot.methods._losses import each_cross_entropy
+from csot.methods._peers import Peers
+from csot.methods._selected import mean_over
+
+
+class DecouplingSettings(Settings):
+    warmup: int = Field(0, ge=0)
+    """Epochs in which both networks learn from all rows."""
+    least_share: float = Field(0.1, ge=0, le=1)
+    """The divisor is at least this share of the batch."""
+
+
+class Decoupling(Peers):
+    Settings: ClassVar[type[Settings]] = DecouplingSettings
+    about = "two networks that learn only from the rows they disagree on"
+    reference = "Malach and Shalev-Shwartz, NIPS 2017"
+    settings: DecouplingSettings
+
+    def stream(self, epoch: int) -> str:
+        return "warmup" if epoch <= self.settings.warmup else "all"
+
+    def forward(self, batch: Batch) -> Losses:
+        (name, part), ranks = next(iter(batch.items())), self.context.ranks
+        logits = self.logits_of(part)
+        disputed: Tensor = logits[0].argmax(-1) != logits[1].argmax(-1)
+        mask = torch.ones_like(disputed) if name == "warmup" else disputed
+        least = max(1.0, self.settings.least_share * part.whole)
+        return {
+            f"network{number}": mean_over(
+                each_cross_entropy(seen, part.labels), mask, ranks, least=least
+            )
+            for number, seen in enumerate(logits, 1)
+        }

@@ -1,0 +1,146 @@
+"""OT-Filter: a label is kept if the sample is transported to its class's centre.
+
+Every epoch after the warm-up, centres of the given classes are matched with the samples by optimal
+transport (`_class_transport`), once with all labels and once more with centres of the samples whose
+label agreed; agreement with the second plan keeps a label. One network then trains by MixMatch
+(`_mixmatch`), on strong views: kept labels as they are, the others guessed from its own
+predictions of two weak views, sharpened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from csot.methods._base import Batch, Judgement, Losses, Part, Predictions, Settings, Split
+from csot.methods._class_transport import class_centres, class_plan
+from csot.methods._losses import one_hot
+from csot.methods._mixmatch import Side, guess, linear_ramp, mean_probs, mixmatch
+from csot.methods._single import SingleNetwork
+from csot.methods._streams import full_batches, side_by_side
+from csot.methods._warmup import WarmupSettings, warmup_loss
+from csot.ot.numerics import widest_float
+
+
+class OtFilterSettings(WarmupSettings):
+    warmup_batch_factor: int = Field(1, ge=1)
+    epsilon: float = Field(10.0, gt=0)
+    """Weight of the plan's entropy."""
+    power: float = Field(0.5, gt=0, lt=1)
+    """p of the concave term."""
+    rounds: int = Field(5, ge=1)
+    """Linearisations of the concave term."""
+    unlabelled_weight: float = Field(25.0, ge=0)
+    """lambda_u."""
+    ramp_epochs: float = Field(0.0, ge=0)
+    """Epochs over which lambda_u rises, counted from the run's first."""
+    temperature: float = Field(0.5, gt=0)
+    mixup_alpha: float = Field(4.0, gt=0)
+
+
+class OtFilter(SingleNetwork):
+    Settings: ClassVar[type[Settings]] = OtFilterSettings
+    about = "keep labels that optimal transport to class centres confirms, then MixMatch"
+    reference = "Feng, Ren and Xie, CVPR 2023"
+    settings: OtFilterSettings
+
+    labels: Tensor
+    clean: Tensor
+    looked: Tensor
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.register_buffer("labels", self.context.labels.clone())
+        self.register_buffer("clean", self.context.labels >= 0)
+        self.register_buffer("looked", torch.zeros((), dtype=torch.bool))
+        self.epoch = 0
+
+    def begin_epoch(self, epoch: int) -> dict[str, float]:
+        self.epoch = epoch
+        if epoch <= self.settings.warmup:
+            return {"stage": 0}
+        rows = self.context.rows
+        plan = self._plan(self.context.predict(self.network, rows), self.context.labels[rows])
+        self.labels[rows] = self.context.ranks.from_first(plan.argmax(-1))
+        self.clean[rows] = self.labels[rows] == self.context.labels[rows]
+        self.looked.fill_(True)
+        return {"stage": 1, "clean": float(self.clean[rows].sum())}
+
+    def _plan(self, seen: Predictions, given: Tensor) -> Tensor:
+        """(n, C): the plan to centres of all labels, then to those of the labels that agree."""
+        features, settings = seen.features, self.settings
+        features = features.to(widest_float(features.device))
+        centres = features.mean(0).expand(self.context.num_classes, -1)
+        labels = given
+        plan = torch.empty(0)
+        for _ in range(2):
+            centres = class_centres(features, labels, centres)
+            plan = class_plan(
+                features,
+                centres,
+                epsilon=settings.epsilon,
+                power=settings.power,
+                rounds=settings.rounds,
+            )
+            labels = torch.where(plan.argmax(-1) == given, given, -1)
+        return plan
+
+    def steps(self, epoch: int) -> Iterator[Mapping[str, Tensor]]:
+        rows, size, order = self.context.rows, self.context.batch_size, self.context.order
+        if epoch <= self.settings.warmup:
+            for batch in full_batches(rows, size * self.settings.warmup_batch_factor, order):
+                yield {"warmup": batch}
+            return
+        kept = self.clean.cpu()[rows]
+        sets = {"labelled": rows[kept], "unlabelled": rows[~kept]}
+        yield from side_by_side(sets, size, order, led_by="labelled")
+
+    def forward(self, batch: Batch) -> Losses:
+        settings, context = self.settings, self.context
+        if "warmup" in batch:
+            entropy = settings.warmup_entropy
+            return {"warmup": warmup_loss(self.network, batch["warmup"], context, entropy)}
+        labelled, unlabelled = batch.get("labelled"), batch.get("unlabelled")
+        return mixmatch(
+            self.network,
+            None if labelled is None else self._kept(labelled),
+            None if unlabelled is None else self._guessed(unlabelled),
+            context,
+            alpha=settings.mixup_alpha,
+            weight=settings.unlabelled_weight * linear_ramp(self.epoch, settings.ramp_epochs),
+            penalty=0.0,
+        )
+
+    def _kept(self, part: Part) -> Side:
+        return Side(self._strong_views(part), one_hot(part.labels, self.context.num_classes))
+
+    def _guessed(self, part: Part) -> Side:
+        views, generator = self.context.views, self.context.generator
+        weak = [part.view(views.weak, generator) for _ in range(2)]
+        targets = guess([mean_probs(self.network, weak)], self.settings.temperature)
+        return Side(self._strong_views(part), targets)
+
+    def _strong_views(self, part: Part) -> list[Tensor]:
+        return [part.view(self.context.views.strong, self.context.generator) for _ in range(2)]
+
+    def split(self) -> Split | None:
+        if not bool(self.looked):
+            return None
+        return Split(self.clean, ~self.clean, self.labels)
+
+    def judge(self) -> Judgement:
+        """By a last plan over all rows; what network and plan disagree on stays uncertain."""
+        given = self.context.labels
+        seen = self.context.predict(self.network, self.context.everyone)
+        plan = self._plan(seen, given)
+        posterior = (plan / plan.sum(-1, keepdim=True)).to(seen.logits)
+        posterior = self.context.ranks.from_first(posterior)
+        return Judgement(
+            posterior=posterior,
+            trusted=posterior.argmax(-1) == seen.logits.argmax(-1),
+            scores=posterior.gather(1, given.clamp(min=0)[:, None])[:, 0],
+        )

@@ -1,0 +1,67 @@
+"""SIGKILL for real, and `--resume`: the same numbers as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from csot.training.checkpoint import Checkpoints
+from training.quick import DIGITS, SOURCE, assert_same_run, finished, started
+
+ARGUMENTS = (*DIGITS, "--set=epochs=6", "--quiet")
+# A life begins with two renames and four syncs, for the marker (if there is none) and the
+# configuration; an epoch has four or five renames, two syncs for each. So these kills come within
+# all that is written, of the first life, of checkpoints, of metrics and of the results.
+LIVES = (
+    "fsync:1,fsync:3,replace:1,replace:3,fsync:5,replace:5,replace:7,fsync:13,replace:10,fsync:30"
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    script = Path(__file__).parent / "killer.py"
+    result = subprocess.run(
+        [sys.executable, script, folder, LIVES, *ARGUMENTS],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
+        check=False,
+    )
+    ends = result.stdout.partition("ENDS")[2].split()
+    wanted = [0, *[-signal.SIGKILL] * len(LIVES.split(",")), 0, 0]
+    assert ends == [str(int(end)) for end in wanted], result.stdout + result.stderr
+    return folder
+
+
+def test_killed_while_it_writes(runs: Path) -> None:
+    assert_same_run(runs / "whole", runs / "killed")
+    summaries = [
+        json.loads((runs / name / "summary.json").read_text()) for name in ("whole", "killed")
+    ]
+    for key in ("test_accuracy_last", "test_accuracy_best", "best_epoch", "n_corrected"):
+        assert summaries[0][key] == summaries[1][key]
+    assert list((runs / "killed").rglob("*.partial")) == [], "nothing half-written is left"
+
+
+def test_killed_from_outside_at_random(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    moment = random.Random(int.from_bytes(os.urandom(4), "big"))
+    process = started("train", *ARGUMENTS, "--out", out)
+    while not (out / "checkpoints" / "last.json").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+    time.sleep(moment.uniform(0, 0.4))
+    process.kill()
+    process.communicate()
+    assert Checkpoints(out / "checkpoints").load() is not None
+    finished(started("train", *ARGUMENTS, "--out", out, "--resume"))
+    assert_same_run(runs / "whole", out)

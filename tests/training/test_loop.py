@@ -1,0 +1,231 @@
+"""The loop end to end, in seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from csot.data.samples import Samples
+from csot.data.training import TrainingData
+from csot.methods._base import Context, Part
+from csot.records import Run
+from csot.records.findings import check_findings
+from csot.report import write_report
+from csot.training import Trained, train
+from csot.training.loop import Progress
+from training.quick import FEATURES, SETTINGS, assert_same_run, metrics, planted
+
+CSOT = {"warmup": 1, "supervised_epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    out = tmp_path_factory.mktemp("digits") / "run"
+    return train("digits", out=out, noise="sym:0.5", settings=SETTINGS)
+
+
+def test_files_and_summary(digits: Trained) -> None:
+    write_report(Run.open(digits.path))
+    held = {path.name for path in digits.path.iterdir()}
+    assert held >= {
+        "config.yaml",
+        "metrics.csv",
+        "checkpoints",
+        "findings.csv",
+        "corrected.csv",
+        "probabilities.npy",
+        "features.npy",
+        "samples.csv",
+        "images",
+        "summary.json",
+        "report.html",
+    }
+    summary = json.loads((digits.path / "summary.json").read_text())
+    assert summary == digits.summary
+    assert summary["n_rows"] == 200
+    assert summary["epochs"] == 4
+    # A wrong label is drawn among all classes, so a tenth of them is right by chance.
+    assert summary["noise_rate_realised"] == pytest.approx(0.45, abs=0.06)
+    for key in ("test_accuracy_best", "test_accuracy_last", "test_accuracy_peak", "noise_rate"):
+        assert 0 <= summary[key] <= 1
+    assert summary["test_accuracy_peak"] >= summary["test_accuracy_last"]
+    assert summary["seconds"] > 0
+    assert 1 <= summary["best_epoch"] <= 4
+    assert np.shape(summary["noise_matrix_realised"]) == (10, 10)
+    assert (digits.path / "report.html").stat().st_size > 1000
+
+
+def test_metrics(digits: Trained) -> None:
+    table = pd.read_csv(digits.path / "metrics.csv")
+    assert table["epoch"].tolist() == [1, 2, 3, 4]
+    assert table["stage"].tolist()[0] == 0
+    assert {
+        "learning_rate",
+        "loss",
+        "loss_warmup",
+        "loss_mix",
+        "loss_lab",
+        "loss_simsiam",
+        "budget",
+        "selected",
+        "clean",
+        "corrected",
+        "test_accuracy",
+        "holdout_accuracy",
+        "clean_accuracy",
+        "corrected_accuracy",
+        "clean_recall",
+        "seconds",
+    } <= set(table.columns)
+    parts = [name for name in table if name.startswith("loss_")]
+    np.testing.assert_allclose(table["loss"], table[parts].sum(axis=1), rtol=1e-5)
+    best = table["holdout_accuracy"].idxmax() + 1
+    assert digits.summary["best_epoch"] == best
+    assert digits.summary["test_accuracy_best"] == table["test_accuracy"][best - 1]
+    assert digits.summary["test_accuracy_last"] == table["test_accuracy"][3]
+
+
+def test_findings(digits: Trained) -> None:
+    findings = Run.open(digits.path).read_findings()
+    check_findings(findings)
+    assert len(findings) == 200
+    assert (findings["note"] == "held out").sum() == 20
+    assert set(findings["given_label"]) == {str(digit) for digit in range(10)}
+    probabilities = np.load(digits.path / "probabilities.npy")
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)
+    samples = pd.read_csv(digits.path / "samples.csv")
+    assert all((digits.path / name).exists() for name in samples["image"].dropna())
+
+
+def test_same_seed_same_numbers(digits: Trained, tmp_path: Path) -> None:
+    train("digits", out=tmp_path / "again", noise="sym:0.5", settings=SETTINGS)
+    assert_same_run(digits.path, tmp_path / "again")
+
+
+def test_another_seed_other_numbers(digits: Trained, tmp_path: Path) -> None:
+    train("digits", out=tmp_path / "run", noise="sym:0.5", seed=1, settings=SETTINGS)
+    other = metrics(tmp_path / "run")
+    assert (other["loss"] != metrics(digits.path)["loss"]).all()
+
+
+@pytest.mark.parametrize("method", ["csot", "cross_entropy"])
+def test_features_of_ones_own(tmp_path: Path, method: str) -> None:
+    settings = {**FEATURES, "epochs": 12}
+    if method == "csot":
+        settings |= {"warmup": 4, "supervised_epochs": 9}
+    run = train(planted(), out=tmp_path / "run", method=method, settings=settings)
+    assert run.summary["test_accuracy_last"] > 0.8
+    assert run.summary["n_unlabelled"] == 1
+    assert run.summary["noise_rate_realised"] == pytest.approx(24 / 119)
+    last = run.findings.iloc[-1]
+    assert last["given_label"] is None
+    assert last["status"] == "uncertain"
+    assert last["note"] == "no label given"
+    check_findings(run.findings)
+
+
+class Watched(Samples):
+    """Remembers the rows that are asked for while gradients are on: those trained on."""
+
+    def __init__(self, inner: Samples) -> None:
+        self.inner, self.kind, self.shape = inner, inner.kind, inner.shape
+        self.trained: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def batch(self, rows: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and len(rows) < len(self):
+            self.trained |= set(rows.tolist())
+        return self.inner.batch(rows)
+
+
+@pytest.mark.parametrize("method", ["csot", "cross_entropy"])
+def test_held_out_rows_are_never_trained_on(tmp_path: Path, method: str) -> None:
+    data = planted()
+    watched = Watched(data.train)
+    settings = {**FEATURES, "holdout": 0.3, **(CSOT if method == "csot" else {})}
+    run = train(
+        dataclasses.replace(data, train=watched),
+        out=tmp_path / "run",
+        method=method,
+        settings=settings,
+    )
+    held = np.flatnonzero(run.findings["note"] == "held out")
+    assert len(held) == int(0.3 * 119)
+    assert watched.trained
+    assert not watched.trained & set(held.tolist())
+    assert watched.trained | set(held.tolist()) == set(range(120))
+
+
+def test_a_method_knows_no_true_labels() -> None:
+    """Neither what it is made with nor what it is called with has a place for them."""
+    for kind in (Context, TrainingData):
+        names = {field.name for field in dataclasses.fields(kind)}
+        assert ("true_labels" in names) == (kind is TrainingData)
+    assert not {"data", "truth", "tests"} & {field.name for field in dataclasses.fields(Context)}
+    given = vars(Part(*[torch.zeros(1)] * 3, None, 1))  # type: ignore[arg-type]
+    assert {name.strip("_") for name in given} == {"rows", "inputs", "labels", "ranks", "whole"}
+
+
+def test_true_labels_change_no_number(tmp_path: Path) -> None:
+    data = planted()
+    settings = {**FEATURES, **CSOT}
+    known = train(data, out=tmp_path / "known", settings=settings)
+    hidden = dataclasses.replace(data, true_labels=None)
+    unknown = train(hidden, out=tmp_path / "unknown", settings=settings)
+    curves = ["clean_accuracy", "corrected_accuracy", "clean_recall"]
+    first = known.history.drop(columns=["seconds", *curves])
+    pd.testing.assert_frame_equal(first, unknown.history.drop(columns="seconds"))
+    pd.testing.assert_frame_equal(known.findings, unknown.findings)
+    assert "noise_rate_realised" not in unknown.summary
+
+
+def test_no_holdout_no_test_set(tmp_path: Path) -> None:
+    data = dataclasses.replace(planted(), tests=[])
+    settings = {**FEATURES, "holdout": 0, "epochs": 3, "checkpoint_every": 2}
+    seen: list[int] = []
+
+    def on_epoch(history: list[dict[str, float]]) -> None:
+        seen.append(len(history))
+        saved = {path.name for path in (tmp_path / "run" / "checkpoints").glob("epoch-*")}
+        assert saved == ({f"epoch-{len(history)}"} if len(history) > 1 else set())
+
+    run = train(
+        data,
+        out=tmp_path / "run",
+        method="cross_entropy",
+        settings=settings,
+        progress=Progress(on_epoch=on_epoch),
+    )
+    assert seen == [1, 2, 3]
+    assert run.summary["best_epoch"] == 3
+    assert "test_accuracy_last" not in run.summary
+
+
+def test_accumulated_gradients_are_those_of_a_larger_batch(tmp_path: Path) -> None:
+    """Of cross-entropy without batch normalisation, where a mean of means is the mean."""
+    settings = {**FEATURES, "network.options": {"hidden": [16], "norm": "none"}, "weak_noise": 0.0}
+    settings |= {"holdout": 0, "evaluate_every": 2}
+    whole = {**settings, "batch_size": 24}
+    parts = {**settings, "batch_size": 12, "accumulate": 2}
+    data = planted(121).take(torch.arange(120))  # without the row that has no label
+    runs = [
+        train(data, out=tmp_path / name, method="cross_entropy", settings=chosen)
+        for name, chosen in (("whole", whole), ("parts", parts))
+    ]
+    np.testing.assert_allclose(runs[0].history["loss"], runs[1].history["loss"], rtol=1e-4)
+    assert runs[0].history["test_accuracy"].isna().tolist() == [True, False, True, False]
+
+
+def test_clipping_and_adam(tmp_path: Path) -> None:
+    settings = {**FEATURES, "clip": 0.1, "optimiser.name": "adam", "learning_rate": 0.01}
+    run = train(planted(), out=tmp_path / "run", method="cross_entropy", settings=settings)
+    assert run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
