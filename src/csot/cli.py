@@ -39,6 +39,43 @@ def main(
 
 TABLE = "Tables"
 
+# Options that several commands have in common.
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", help="Column of the labels.", rich_help_panel=TABLE)
+]
+ImageColumn = Annotated[
+    str | None, typer.Option("--image", help="Column of the image paths.", rich_help_panel=TABLE)
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", help="Column of unique ids; else row numbers.", rich_help_panel=TABLE),
+]
+ImageRoot = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        help="Folder that image paths start from; else the table's.",
+        rich_help_panel=TABLE,
+    ),
+]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where named data sets lie; else ./data.")
+]
+TestData = Annotated[
+    Path | None, typer.Option("--test", help="Test data of the same kind as DATA.")
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset", help="A preset (csot presets list) or a .yaml file; else the data's own."
+    ),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+]
+
 
 @app.command()
 def clean(
@@ -53,31 +90,19 @@ def clean(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="RUN", help="Folder for the results.")
     ],
-    label: Annotated[
-        str | None, typer.Option(help="Column of the given labels.", rich_help_panel=TABLE)
-    ] = None,
+    label: LabelColumn = None,
     text: Annotated[
         str | None, typer.Option(help="Column of the texts.", rich_help_panel=TABLE)
     ] = None,
-    image: Annotated[
-        str | None, typer.Option(help="Column of the image paths.", rich_help_panel=TABLE)
-    ] = None,
-    id_column: Annotated[
-        str | None,
-        typer.Option("--id", help="Column of unique ids; else row numbers.", rich_help_panel=TABLE),
-    ] = None,
+    image: ImageColumn = None,
+    id_column: IdColumn = None,
     features: Annotated[
         str | None,
         typer.Option(
             help="Feature columns, comma-separated; else all numeric ones.", rich_help_panel=TABLE
         ),
     ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder that image paths start from; else the table's.", rich_help_panel=TABLE
-        ),
-    ] = None,
+    root: ImageRoot = None,
     embedder: Annotated[
         str | None,
         typer.Option(
@@ -97,7 +122,7 @@ def clean(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the results of other data in RUN.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say which labels of DATA are wrong, what they should be, and how sure that is.
 
@@ -142,23 +167,15 @@ def train(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run.")],
-    preset: Annotated[
-        str | None,
-        typer.Option(help="A preset (csot presets list) or a .yaml file; else the data's own."),
-    ] = None,
+    preset: Preset = None,
     method: Annotated[str, typer.Option(help="A method (csot methods).")] = "csot",
     noise: Annotated[
         str,
         typer.Option(help="Noise to add to the labels: sym:0.5, asym:0.4, pair:0.3, instance:0.3."),
     ] = "none",
     seed: Annotated[int, typer.Option(help="Of the noise, the weights, everything random.")] = 0,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where named data sets lie; else ./data.")
-    ] = None,
+    settings: Changes = None,
+    data_dir: DataDir = None,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch a public data set that is not there.")
     ] = False,
@@ -166,20 +183,11 @@ def train(
         int | None, typer.Option(help="Train on so many rows, the same number of each class.")
     ] = None,
     image_size: Annotated[int | None, typer.Option(help="Side that images are scaled to.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Test data of the same kind as DATA.")] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column of the given labels.", rich_help_panel=TABLE)
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option(help="Column of the image paths.", rich_help_panel=TABLE)
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of unique ids.", rich_help_panel=TABLE)
-    ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(help="Folder that image paths start from.", rich_help_panel=TABLE),
-    ] = None,
+    test: TestData = None,
+    label: LabelColumn = None,
+    image: ImageColumn = None,
+    id_column: IdColumn = None,
+    root: ImageRoot = None,
     accelerator: Annotated[
         str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=MACHINE)
     ] = "auto",
@@ -202,7 +210,7 @@ def train(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the training run in RUN.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a network on labels that are partly wrong, and say which of them are.
 
@@ -251,25 +259,13 @@ def compare(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs.")],
     noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
-    preset: Annotated[str | None, typer.Option(help="As for csot train.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where named data sets lie; else ./data.")
-    ] = None,
-    test: Annotated[Path | None, typer.Option(help="Test data, as for csot train.")] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column of the given labels.", rich_help_panel=TABLE)
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option(help="Column of the image paths.", rich_help_panel=TABLE)
-    ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(help="Folder that image paths start from.", rich_help_panel=TABLE),
-    ] = None,
+    preset: Preset = None,
+    settings: Changes = None,
+    data_dir: DataDir = None,
+    test: TestData = None,
+    label: LabelColumn = None,
+    image: ImageColumn = None,
+    root: ImageRoot = None,
     jobs: Annotated[
         int, typer.Option(min=1, help="Runs at a time, each on one thread where there are several.")
     ] = 1,
@@ -280,7 +276,7 @@ def compare(
             help="Epochs, optimiser and network of each method's original, not the common ones.",
         ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run methods on the same data, noise, network and budget, and put them side by side.
 
@@ -337,24 +333,13 @@ def predict(
     checkpoint: Annotated[
         Checkpoint, typer.Option(help="The best on held-out labels, or the last.")
     ] = Checkpoint.best,
-    label: Annotated[
-        str | None, typer.Option(help="Column of labels, if any.", rich_help_panel=TABLE)
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option(help="Column of the image paths.", rich_help_panel=TABLE)
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of unique ids.", rich_help_panel=TABLE)
-    ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(help="Folder that image paths start from.", rich_help_panel=TABLE),
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where named data sets lie; else ./data.")
-    ] = None,
+    label: LabelColumn = None,
+    image: ImageColumn = None,
+    id_column: IdColumn = None,
+    root: ImageRoot = None,
+    data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say what a trained network makes of DATA: a label and the probabilities of all classes."""
     from csot.commands.predict import PredictOptions, run_predict

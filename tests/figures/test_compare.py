@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from csot.figures.compare import Comparison, best_last, latex, terminal_rows, write_comparison
+from csot.figures.compare import Comparison, best_last, latex, rows_for, write_comparison
 from csot.figures.curves import draw_curves
 
 
@@ -47,8 +47,8 @@ def test_mean_and_deviation_in_per_cent() -> None:
 
 
 def test_one_seed_has_no_deviation() -> None:
-    _, rows = terminal_rows(comparison(seeds=1))
-    assert rows[1][:3] == ["csot", "91.00", "90.00"]
+    rows = rows_for(comparison(seeds=1), "sym:0.5")
+    assert rows[0] == ["csot", "91.00", "90.00", "10"]
 
 
 def test_the_highest_last_accuracy_wins() -> None:

@@ -49,7 +49,7 @@ def run_compare(options: CompareOptions, terminal: Terminal) -> None:
     for module in ("yaml", "pydantic", "lightning_fabric", "safetensors"):
         require(module, "train", "csot compare")
     from csot import figures
-    from csot.figures.compare import terminal_rows
+    from csot.figures.compare import rows_for
     from csot.training.compare import Cell, Comparison, run_cells
     from csot.training.presets import preset_for
     from csot.training.train import Source
@@ -72,14 +72,15 @@ def run_compare(options: CompareOptions, terminal: Terminal) -> None:
     places = {(c.method, c.noise, c.seed): c.place(options.out) for c in cells}
     found = figures.Comparison.read(places)
     figures.write_comparison(found, options.out, options.again())
-    header, rows = terminal_rows(found)
-    table = Table(box=None, pad_edge=False)
-    for number, name in enumerate(header):
-        table.add_column(name, justify="left" if number == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    terminal.say()
-    terminal.say(table)
+    for noise in found.noises:
+        # A table each: side by side they would not fit a terminal.
+        table = Table(title=noise, title_justify="left", box=None, pad_edge=False)
+        for name in ("method", "best", "last", "seconds"):
+            table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
+        for row in rows_for(found, noise):
+            table.add_row(*row)
+        terminal.say()
+        terminal.say(table)
     terminal.say()
     terminal.say(f"results are in {options.out}: compare.html, table.csv, table.tex, cells.csv")
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from csot.data import LabelledData
+from csot.records.versions import versions
 
 if TYPE_CHECKING:
     from csot.clean import LabelCleaner
@@ -91,21 +90,9 @@ def summary_of(judged: Judged) -> dict[str, Any]:
         "noise_matrix": np.asarray(cleaner.noise_matrix_),
         "class_prior": np.asarray(cleaner.class_prior_),
         "settings": judged.settings,
-        "versions": _versions(),
+        "versions": versions(),
         "timings": judged.timings,
         "source": judged.source,
         "skipped": [{"id": skipped.id, "reason": skipped.reason} for skipped in data.skipped],
         "history": cleaner.history_.reset_index(),
     }
-
-
-def _versions() -> dict[str, str]:
-    packages = ("csot", "torch", "numpy", "scipy", "scikit-learn", "pandas")
-    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -161,7 +161,7 @@ def _shown(row: pd.Series[Any] | None, winners: Mapping[str, str]) -> dict[str, 
     return {
         "best": cell_text(row, "best"),
         "last": cell_text(row, "last"),
-        "seconds": f"{row['seconds_mean']:.0f}",
+        "seconds": _seconds(row),
         "wins": winners.get(row["noise"]) == row["method"],
     }
 
@@ -170,16 +170,16 @@ def _escape(text: str) -> str:
     return text.replace("_", r"\_").replace("%", r"\%")
 
 
-def terminal_rows(comparison: Comparison) -> tuple[Sequence[str], list[list[str]]]:
-    """Header and rows for a table on the terminal."""
+def rows_for(comparison: Comparison, noise: str) -> list[list[str]]:
+    """Of one noise: method, best, last and seconds, the highest last accuracy first."""
     table = comparison.table()
-    columns = [f"{noise} {name}" for noise in comparison.noises for name in ("best", "last")]
-    rows = []
-    for method in comparison.methods:
-        cells = [method]
-        for noise in comparison.noises:
-            row = find(table, method, noise)
-            cells += [NOTHING if row is None else cell_text(row, name) for name in ("best", "last")]
-        mean = table.loc[table["method"] == method, "seconds_mean"].mean()
-        rows.append([*cells, f"{mean:.0f}"])
-    return ["method", *columns, "seconds"], rows
+    ranked = table[table["noise"] == noise].sort_values("last_mean", ascending=False, kind="stable")
+    return [
+        [
+            row["method"],
+            cell_text(row, "best"),
+            cell_text(row, "last"),
+            f"{row['seconds_mean']:.0f}",
+        ]
+        for _, row in ranked.iterrows()
+    ]

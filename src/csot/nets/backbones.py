@@ -20,9 +20,7 @@ from csot.nets.resnet_small import SmallResNet
 Shape = tuple[int, ...]
 
 
-def resnet8(
-    shape: Shape, width: int = 16, norm: Norm = "batch", stem_stride: int = 1
-) -> nn.Module:
+def resnet8(shape: Shape, width: int = 16, norm: Norm = "batch", stem_stride: int = 1) -> nn.Module:
     return SmallResNet(_channels("resnet8", shape), 8, width, norm, stem_stride)
 
 
