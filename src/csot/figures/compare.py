@@ -175,11 +175,10 @@ def rows_for(comparison: Comparison, noise: str) -> list[list[str]]:
     table = comparison.table()
     ranked = table[table["noise"] == noise].sort_values("last_mean", ascending=False, kind="stable")
     return [
-        [
-            row["method"],
-            cell_text(row, "best"),
-            cell_text(row, "last"),
-            f"{row['seconds_mean']:.0f}",
-        ]
+        [row["method"], *(cell_text(row, name) for name in ("best", "last")), _seconds(row)]
         for _, row in ranked.iterrows()
     ]
+
+
+def _seconds(row: pd.Series[Any]) -> str:
+    return f"{row['seconds_mean']:.0f}"
