@@ -10,6 +10,7 @@ import pytest
 
 from csot.figures.compare import Comparison, best_last, latex, rows_for, write_comparison
 from csot.figures.curves import draw_curves
+from csot.figures.history import draw_history, write_history
 
 
 def comparison(seeds: int = 2) -> Comparison:
@@ -82,3 +83,11 @@ def test_a_method_keeps_its_colour() -> None:
     ]
     assert colours[0]["csot"] == colours[1]["csot"]
     assert draw_curves(histories, "corrected_accuracy", "") is None
+
+
+def test_a_run_is_drawn_from_its_metrics(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"epoch": [1, 2], "loss": [2.0, 1.0], "test_accuracy": [0.5, math.nan]})
+    frame.to_csv(tmp_path / "metrics.csv", index=False)
+    assert write_history(tmp_path).stat().st_size > 1000
+    titles = [axis.get_title() for axis in draw_history(frame).axes]
+    assert titles == ["Losses", "Accuracy, per cent"]

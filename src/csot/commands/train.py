@@ -43,6 +43,7 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
     """Leave a finished run in `options.out`."""
     for module in ("yaml", "pydantic", "lightning_fabric", "safetensors"):
         require(module, "train", "csot train")
+    from csot.figures import write_history
     from csot.records import Run
     from csot.report import write_report
     from csot.training.folder import is_first_process
@@ -92,6 +93,7 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
         )
     if done.summary:
         write_report(Run.open(options.out))
+        write_history(options.out)
         show_trained(done.summary, options.out, terminal)
 
 
@@ -149,5 +151,7 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
     terminal.say()
     terminal.say(table)
     terminal.say()
-    terminal.say(f"results are in {out}: report.html, findings.csv, metrics.csv, checkpoints/")
+    terminal.say(
+        f"results are in {out}: report.html, curves.png, findings.csv, metrics.csv, checkpoints/"
+    )
     terminal.say(f"next: csot review {out}; csot predict {out} DATA --out predictions.csv")

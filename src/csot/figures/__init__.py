@@ -2,3 +2,4 @@
 
 from csot.figures.compare import Comparison as Comparison
 from csot.figures.compare import write_comparison as write_comparison
+from csot.figures.history import write_history as write_history

@@ -1,0 +1,64 @@
+"""One training run as a picture: losses, accuracies, and what became of the labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from csot.records.atomic import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ACCURACIES = {
+    "test_accuracy": "test",
+    "holdout_accuracy": "held out (noisy labels)",
+    "clean_accuracy": "of trusted labels",
+    "corrected_accuracy": "of replaced labels",
+    "clean_recall": "right labels trusted",
+}
+COUNTS = {"clean": "trusted", "corrected": "replaced", "selected": "selected"}
+
+
+def write_history(run: Path) -> Path:
+    """curves.png, from metrics.csv."""
+    figure = draw_history(pd.read_csv(run / "metrics.csv"))
+    with atomic_write(run / "curves.png") as file:
+        figure.savefig(file, format="png", dpi=110)
+    return run / "curves.png"
+
+
+def draw_history(history: pd.DataFrame) -> Figure:
+    """Panels side by side; those of which nothing was measured are left out."""
+    from matplotlib.figure import Figure
+
+    losses = [str(name) for name in history.columns if str(name).startswith("loss")]
+    panels = [
+        ("Losses", {name: name.removeprefix("loss_") for name in losses}, 1.0),
+        ("Accuracy, per cent", ACCURACIES, 100.0),
+        ("Labels", COUNTS, 1.0),
+    ]
+    shown = [panel for panel in panels if any(name in history for name in panel[1])]
+    figure = Figure(figsize=(4.8 * len(shown), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(shown), squeeze=False)[0]
+    for axis, (title, columns, scale) in zip(axes, shown, strict=True):
+        _draw(axis, history, columns, scale)
+        axis.set_title(title)
+    return figure
+
+
+def _draw(axis: Axes, history: pd.DataFrame, columns: dict[str, str], scale: float) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for name, text in columns.items():
+        if name in history:
+            known = history[["epoch", name]].dropna()
+            axis.plot(known["epoch"], scale * known[name], label=text, lw=1.5)
+    axis.set_xlabel("epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize="small")
