@@ -331,8 +331,8 @@ def predict(
         typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .npz file."),
     ],
     checkpoint: Annotated[
-        Checkpoint, typer.Option(help="The best on held-out labels, or the last.")
-    ] = Checkpoint.best,
+        Checkpoint, typer.Option(help="The last, or the best on the noisy held-out labels.")
+    ] = Checkpoint.last,
     label: LabelColumn = None,
     image: ImageColumn = None,
     id_column: IdColumn = None,

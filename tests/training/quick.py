@@ -22,7 +22,7 @@ SETTINGS = {
     "dataset.limit": 200,
     "training.epochs": 4,
     "network.width": 4,
-    "warmup": 1,
+    "warmup": 2,
     "supervised_epochs": 3,
 }
 """CSOT on a part of the digits, through both stages."""

@@ -142,7 +142,7 @@ def test_the_best_epoch() -> None:
     assert best_epoch(history[:1]) == 1
     assert best_epoch(history) == 2
     history += [{"epoch": 3.0, "holdout_accuracy": 0.5}, {"epoch": 4.0, "holdout_accuracy": 0.4}]
-    assert best_epoch(history) == 2, "the first of equals"
+    assert best_epoch(history) == 3, "the last of equals"
 
 
 def test_ahead_keeps_order_and_reads_one_in_advance() -> None:

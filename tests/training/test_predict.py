@@ -60,7 +60,7 @@ def test_the_test_set_of_a_name(digits: Path, tmp_path: Path, checkpoint: str) -
     result = command("predict", digits, "digits", "--out", out, "--checkpoint", checkpoint)
     assert result.exit_code == 0, result.output
     metrics = pd.read_csv(digits / "metrics.csv")
-    epoch = metrics["holdout_accuracy"].idxmax() if checkpoint == "best" else len(metrics) - 1
+    epoch = metrics["holdout_accuracy"][::-1].idxmax() if checkpoint == "best" else len(metrics) - 1
     assert f"accuracy {metrics['test_accuracy'][epoch]:.2%}" in result.stdout
     assert f"(epoch {epoch + 1})" in result.stdout
     table = pd.read_csv(out, dtype={"predicted_label": str})

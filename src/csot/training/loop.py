@@ -237,11 +237,15 @@ def held_out(count: int, rows: Tensor) -> Tensor:
 
 
 def best_epoch(history: list[Record]) -> int:
-    """By accuracy on the noisy held-out rows, the first of equals; without any, the last epoch."""
+    """By accuracy on the noisy held-out rows; without any, the last epoch.
+
+    Few and noisy rows often make epochs equal: the last of them has learned the most.
+    """
     judged = [record for record in history if "holdout_accuracy" in record]
     if not judged:
         return int(history[-1]["epoch"])
-    return int(max(judged, key=lambda record: record["holdout_accuracy"])["epoch"])
+    chosen = max(judged, key=lambda record: (record["holdout_accuracy"], record["epoch"]))
+    return int(chosen["epoch"])
 
 
 class Means:
