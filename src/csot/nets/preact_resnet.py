@@ -30,8 +30,8 @@ class PreActBlock(nn.Module):
             self.shortcut.append(conv(inputs, outputs, 1, stride))
 
     def forward(self, x: Tensor) -> Tensor:
-        active = self.bn1(x).relu()
-        inner = self.conv2(self.bn2(self.conv1(active)).relu())
+        active = self.bn1(x).relu_()
+        inner = self.conv2(self.bn2(self.conv1(active)).relu_())
         out: Tensor = inner + self.shortcut(active)
         return out
 
@@ -58,7 +58,7 @@ class PreActResNet18(nn.Module):
         initialise(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        maps = self.bn1(self.conv1(x)).relu()
+        maps = self.bn1(self.conv1(x)).relu_()
         for number in range(1, len(STAGES) + 1):
             maps = self.get_submodule(f"layer{number}")(maps)
         return pool(self.final(maps))

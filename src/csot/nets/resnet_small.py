@@ -37,8 +37,8 @@ class Block(nn.Module):
             self.shortcut = nn.Sequential(projection, norm_2d(norm, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
-        out: Tensor = (inner + self.shortcut(x)).relu()
+        inner = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu_()))
+        out: Tensor = (inner + self.shortcut(x)).relu_()
         return out
 
 
@@ -73,4 +73,4 @@ class SmallResNet(nn.Module):
                 block.conv2.weight.mul_(block.residual)
 
     def forward(self, x: Tensor) -> Tensor:
-        return pool(self.blocks(self.bn1(self.conv1(x)).relu()))
+        return pool(self.blocks(self.bn1(self.conv1(x)).relu_()))
