@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from browsers import CHROMIUM, running_chromium
 from csot.records import Run
 from csot.review.select import Filter
 from csot.review.session import Session
@@ -18,8 +18,6 @@ from report.sample_runs import digits_run, texts_run, write_run
 from review.serving import command, serving
 
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the path")
 
 Visit = Callable[..., Any]
@@ -35,12 +33,8 @@ WATCH = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with running_chromium() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture

@@ -138,3 +138,14 @@ def test_tensorboard(tmp_path: Path) -> None:
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     assert "pip install 'csot[train]'" in fails("train", "digits", "--out", tmp_path / "run")
+
+
+@pytest.mark.parametrize("out", ["photos", "photos/run", "."])
+def test_the_run_and_the_data_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    """A run among the classes would be read as one of them the next time."""
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert "choose a" in fails("train", "photos", "--out", out)
+    assert [path.name for path in tmp_path.rglob("*")] == ["photos", "cat"]

@@ -17,12 +17,12 @@ from csot.commands.results import Judged, write_results
 from csot.commands.terminal import Terminal
 from csot.data import (
     Columns,
-    DataError,
     LabelledData,
     MissingExtraError,
     read_data,
     read_verified,
 )
+from csot.data.overlap import refuse_overlap
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
     from csot.clean import LabelCleaner
     from csot.records import Run
 
-    _refuse_overlap(options.data, options.out)
+    refuse_overlap(options.data, options.out)
     clock = _Clock()
     with clock("read"):
         try:
@@ -109,20 +109,6 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
     judged = Judged(data, cleaner, source, settings, clock.seconds)
     write_results(run, judged)
     show_outcome(cleaner, data, options.out, options.again(), terminal)
-
-
-def _refuse_overlap(data: Path, out: Path) -> None:
-    """The run must not lie in the data, nor the data in the run: one would overwrite the other."""
-    run, source = out.resolve(), data.resolve()
-    if run == source or run.is_relative_to(source):
-        raise DataError(
-            f"--out {out} is or lies in the data {data}, which is never changed; choose a folder "
-            "outside of it"
-        )
-    if source.is_relative_to(run):
-        raise DataError(
-            f"{data} lies in --out {out}, where results are replaced; choose another folder"
-        )
 
 
 def _tell_skipped(data: LabelledData, terminal: Terminal) -> None:

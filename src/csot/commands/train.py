@@ -49,11 +49,10 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
     from csot.training.folder import is_first_process
     from csot.training.loop import Progress
     from csot.training.presets import make_config, preset_for
-    from csot.training.train import Source, train
+    from csot.training.train import Source, train_configured
 
     if not is_first_process():
         terminal.silence()
-    settings = parse_settings(options.settings)
     preset = options.preset or preset_for(options.data)
     config = make_config(
         options.data,
@@ -61,7 +60,7 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
         preset=preset,
         noise=options.noise,
         seed=options.seed,
-        overrides=settings,
+        overrides=parse_settings(options.settings),
         machine=options.machine,
     )
     described = f"{options.method} on {options.data}"
@@ -75,18 +74,12 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
             for writer in writers:
                 writer(history)
 
-        done = train(
-            options.data,
+        done = train_configured(
+            config,
             out=options.out,
-            method=options.method,
-            preset=preset,
-            noise=options.noise,
-            seed=options.seed,
-            settings=settings,
             source=Source(
                 options.data_dir, options.test, options.columns, options.root, options.download
             ),
-            machine=options.machine,
             resume=options.resume,
             force=options.force,
             progress=Progress(epochs.on_step, on_epoch),

@@ -11,11 +11,6 @@ import torch
 from torch import Tensor
 
 
-def js_divergence(first: Tensor, second: Tensor) -> Tensor:
-    """(..., C) and (..., C) -> (...)."""
-    return _terms(first, second).sum(-1)
-
-
 def js_to_labels(probs: Tensor, smoothing: float) -> Tensor:
     """(N, C) -> (N, C): from each row to each class's smoothed one-hot vector.
 
@@ -28,6 +23,7 @@ def js_to_labels(probs: Tensor, smoothing: float) -> Tensor:
 
 
 def _terms(p: Tensor, q: Tensor) -> Tensor:
+    """(..., C): what each class adds to JS(p, q)."""
     mean = (p + q) / 2
     nats = torch.xlogy(p, p) - torch.xlogy(p, mean) + torch.xlogy(q, q) - torch.xlogy(q, mean)
     return nats / (2 * math.log(2))

@@ -25,7 +25,6 @@ from csot.review.own_table import read_own_table
 VERIFIED_FILE = "verified.csv"
 REVIEWED_FILE = "reviewed.csv"
 STUDIO_FILE = "reviewed_label_studio.json"
-FILES = (VERIFIED_FILE, REVIEWED_FILE, STUDIO_FILE)
 REVIEW = "review"
 """The column of the corrected table that says who settled a label: a person, or nobody."""
 

@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 
 from csot.data.noise import NoisyLabels, parse_noise
+from csot.data.overlap import refuse_overlap
+from csot.data.table import Columns
 from csot.data.training import TrainingData, read_training_data
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder, is_first_process
@@ -28,7 +30,7 @@ class Source:
 
     data_dir: Path | None = None
     test: Path | None = None
-    columns: Any = None
+    columns: Columns | None = None
     root: Path | None = None
     download: bool = False
 
@@ -125,6 +127,8 @@ def train_configured(
     progress: Progress | None = None,
 ) -> Trained:
     """`train` with a configuration that is complete."""
+    if data is None and Path(config.data).exists():
+        refuse_overlap(Path(config.data), Path(out))
     read = read_source(config, source) if data is None else data
     noisy = parse_noise(config.noise).apply(read, generator_for(config.seed, NOISE))
     labelled = with_noise(read, noisy)
