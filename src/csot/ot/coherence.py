@@ -3,9 +3,12 @@
     Omega^P(Q) = -<S, (P*Q)(P*Q)'>,   Omega^L(Q) = -<S, (L*Q)(L*Q)'>
 
 with S the similarity between samples and L the one-hot given labels. Both are quadratic forms, so
-the gradient says everything: Omega(Q) = <grad Omega(Q), Q>/2, and along a line
+the gradient is linear in Q, Omega(Q) = <grad Omega(Q), Q>/2, and along a line
 
     Omega((1-t)Q + tR) = (1-t)^2 Omega(Q) + t(1-t) <grad Omega(Q), R> + t^2 Omega(R).
+
+What is dear is S, so it is asked in two halves. ``moments`` are linear in Q and all that the value
+needs; from them follows the gradient, which the last plan of a solution never needs.
 
 Shapes: Q, P (B, C, N), classes before samples; labels (B, N), -1 where none is given.
 """
@@ -13,67 +16,72 @@ Shapes: Q, P (B, C, N), classes before samples; labels (B, N), -1 where none is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from csot.ot.numerics import flush_, negligible
+from csot.ot.numerics import dot, flush_, negligible
+from csot.ot.reduce import Reduce
 from csot.ot.similarity import Similarity
 
-# Up to this many classes the label term rides along in the prediction term's matrix product;
-# beyond, one centroid per class is cheaper.
-STACKED_CLASSES = 48
+
+class Coherence(Protocol):
+    """kappa_P Omega^P + kappa_L Omega^L for a batch of problems."""
+
+    def moments(self, plan: Tensor) -> Tensor:
+        """What Omega has to know of a plan, linear in it: a new tensor with the batch in front."""
+
+    def value(self, moments: Tensor, plan: Tensor) -> Tensor:
+        """Omega(Q) as float64: (B,)."""
+
+    def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
+        """grad Omega(Q), of the plan's shape. May overwrite the moments."""
 
 
 @dataclass(frozen=True)
-class Coherence:
-    """kappa_P Omega^P + kappa_L Omega^L for a batch of problems."""
+class Terms:
+    """What the two terms weigh a plan by: P (or -log P) and the given labels."""
 
-    similarity: Similarity
     weights: Tensor
-    labels: Tensor | None
     kappa_prediction: float
+    labels: Tensor | None
     kappa_label: float
 
-    def gradient(self, plan: Tensor) -> Tensor:
-        """-2 kappa_P P*(S(P*Q)) - 2 kappa_L L*(S(L*Q)), a new tensor of the plan's shape."""
-        prediction = self.kappa_prediction != 0
-        label = self.labels is not None and self.kappa_label != 0
-        n_classes = plan.shape[1]
-        if prediction and label and n_classes <= STACKED_CLASSES:
-            assert self.labels is not None
-            stacked = plan.new_zeros(plan.shape[0], 2 * n_classes, plan.shape[2])
-            flush_(
-                torch.mul(self.weights, plan, out=stacked[:, :n_classes]), negligible(plan.dtype)
-            )
-            index = self.labels.clamp(min=0)[:, None]
-            stacked[:, n_classes:].scatter_(1, index, self._at_labels(plan)[:, None])
-            smoothed = self.similarity.apply(stacked)
-            own = smoothed[:, n_classes:].gather(1, index)[:, 0] * (self.labels >= 0)
-            return self._add_label_part(self._prediction_part(smoothed[:, :n_classes]), own)
-        gradient = (
-            self._prediction_part(
-                self.similarity.apply(flush_(self.weights * plan, negligible(plan.dtype)))
-            )
-            if prediction
-            else torch.zeros_like(plan)
-        )
-        if label:
-            assert self.labels is not None
-            own = self.similarity.apply_within(self._at_labels(plan), self.labels, n_classes)
-            self._add_label_part(gradient, own)
+    @property
+    def has_prediction(self) -> bool:
+        return self.kappa_prediction != 0
+
+    @property
+    def given(self) -> Tensor | None:
+        """The labels, if they count."""
+        return None if self.kappa_label == 0 else self.labels
+
+
+@dataclass(frozen=True)
+class OperatorCoherence:
+    """For any operator S: the moments are the gradient itself."""
+
+    similarity: Similarity
+    terms: Terms
+    reduce: Reduce
+
+    def moments(self, plan: Tensor) -> Tensor:
+        """-2 kappa_P P*(S(P*Q)) - 2 kappa_L L*(S(L*Q))."""
+        weights, labels = self.terms.weights, self.terms.given
+        gradient = torch.zeros_like(plan)
+        if self.terms.has_prediction:
+            smoothed = self.similarity.apply(flush_(weights * plan, negligible(plan.dtype)))
+            gradient.addcmul_(smoothed, weights, value=-2 * self.terms.kappa_prediction)
+        if labels is not None:
+            index, given = labels.clamp(min=0)[:, None], labels >= 0
+            own = plan.gather(1, index)[:, 0] * given
+            smoothed = self.similarity.apply_within(own, labels, plan.shape[1])
+            gradient.scatter_add_(1, index, (-2 * self.terms.kappa_label * smoothed)[:, None])
         return gradient
 
-    def _prediction_part(self, smoothed: Tensor) -> Tensor:
-        return smoothed.mul_(self.weights).mul_(-2 * self.kappa_prediction)
+    def value(self, moments: Tensor, plan: Tensor) -> Tensor:
+        return self.reduce.sum(dot(moments, plan)) / 2
 
-    def _add_label_part(self, gradient: Tensor, own: Tensor) -> Tensor:
-        assert self.labels is not None
-        index = self.labels.clamp(min=0)[:, None]
-        return gradient.scatter_add_(1, index, (-2 * self.kappa_label * own)[:, None])
-
-    def _at_labels(self, plan: Tensor) -> Tensor:
-        """Q_{i, y_i}, zero where no label is given: (B, N)."""
-        assert self.labels is not None
-        index = self.labels.clamp(min=0)[:, None]
-        return plan.gather(1, index)[:, 0] * (self.labels >= 0)
+    def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
+        return moments

@@ -15,6 +15,9 @@ plan. H is convex, so along the line
 
 whose minimiser is known in closed form: that is the line search. It gains at least t gap / 2,
 which satisfies Armijo's rule, and evaluates no trial points.
+
+The start is Q = 0, of no cost and of no slope in Omega: the first step solves curriculum transport
+and goes all the way there. (The paper starts from ab', which spends a step on knowing nothing.)
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ class Outcome:
 
     plan: Tensor
     labels: Tensor
-    state: ScalingState
+    log_u: Tensor
+    log_v: Tensor
     objectives: Tensor
     gap: Tensor
     marginal_error: Tensor
@@ -62,7 +66,7 @@ class _Point:
     """A plan with what the objective is made of there; ``energy`` is <-log P, Q> + epsilon H."""
 
     plan: Tensor
-    gradient: Tensor | None
+    moments: Tensor | None
     energy: Tensor
     omega: Tensor
 
@@ -81,59 +85,94 @@ def minimise(
     log_v: Tensor | None = None,
 ) -> Outcome:
     """Run Algorithm 2 until the gap is within ``tolerance`` of the objective."""
-    marginals = problem.marginals
-    product = marginals.a[:, None] * marginals.b[..., None]
-    here = _evaluate(problem, product.to(problem.log_probs.dtype))
-    spare = torch.empty_like(here.plan)
-    kernel = Kernel(spare.shape, marginals, problem.reduce)
-    objectives = [here.objective]
-    finished = converged = torch.zeros_like(here.energy, dtype=torch.bool)
-    gap = torch.full_like(here.energy, torch.inf)
-    step = torch.ones_like(here.energy)
+    coherence, epsilon = problem.coherence, problem.epsilon
+    kernel = Kernel(problem.log_probs.shape, problem.marginals, problem.reduce)
     inner_iterations = 0
     if log_v is None:
-        log_v, inner_iterations = _gentle_start(problem, kernel, here.gradient, inner, stopping)
-    for _ in range(max_outer):
-        kernel.linearise(problem.log_probs, here.gradient, problem.epsilon)
-        solution = inner(kernel, log_v, stopping)
+        log_v, inner_iterations = _gentle_start(problem, kernel, inner, stopping)
+    # The first step, from Q = 0, where Omega has no slope: all the way to curriculum transport.
+    kernel.linearise(problem.log_probs, None, epsilon)
+    solution = inner(kernel, log_v, stopping)
+    inner_iterations += solution.iterations
+    value = epsilon * _potential_value(problem, solution)
+    plan = kernel.plan(solution.state, out=torch.empty_like(problem.log_probs))
+    here = _point(problem, plan, value)
+    objectives = [here.objective]
+    if coherence is None:
+        # Nothing was linearised: this is the solution, as far as the inner method went.
+        gap = (value - _dual_value(problem, solution)).clamp(min=0)
+        converged = solution.error <= 10 * stopping.tolerance
+        return _outcome(
+            problem, here, kernel, solution, objectives, gap, converged, inner_iterations
+        )
+    spare = torch.empty_like(plan)
+    finished = converged = torch.zeros_like(value, dtype=torch.bool)
+    gap = torch.full_like(value, torch.inf)
+    movement = _largest_change(problem, plan)
+    step = torch.ones_like(value)
+    for _ in range(1, max_outer):
+        assert here.moments is not None
+        gradient = coherence.gradient(here.moments, here.plan)
+        kernel.linearise(problem.log_probs, gradient, epsilon)
+        solution = inner(kernel, solution.state.log_v, stopping)
         inner_iterations += solution.iterations
-        log_v = solution.state.log_v
-        value = problem.epsilon * _potential_value(problem, solution)
-        there, cross = _at_solution(problem, here, kernel.plan(solution.state, out=spare), value)
-        if problem.coherence is None:
-            # Nothing was linearised: this is the solution, as far as the inner method went.
-            here, gap = there, (value - _dual_value(problem, solution)).clamp(min=0)
-            converged = solution.error <= 10 * stopping.tolerance
-            objectives.append(here.objective)
-            break
+        value = epsilon * _potential_value(problem, solution)
+        plan = kernel.plan(solution.state, out=spare)
+        cross = _inner_product(problem, gradient, plan)
+        there = _point(problem, plan, value - cross)
         fresh = here.energy + 2 * here.omega - value
         gap = torch.where(finished, gap, fresh.clamp(min=0))
         # With the inner problem unsolved a gap means nothing, and may be far below zero.
         solved = solution.error <= 10 * stopping.tolerance
         settled = (fresh.abs() <= tolerance * here.objective.abs()) & solved & (tolerance > 0)
-        step = _step_length(here, there, cross, gap, before=step)
+        last_step, last_movement = step, movement
+        step = _step_length(here, there, cross, gap, before=last_step)
         here, movement, spare = _move(problem, here, there, torch.where(finished, 0.0, step))
         objectives.append(here.objective)
         converged = torch.where(finished, converged, settled)
         # The objective is flat at its minimum: a settled gap leaves the plan less precise than
-        # itself. Go on while entries still move.
-        still = problem.reduce.max(movement) <= plan_precision(tolerance, spare.dtype)
-        finished = finished | (settled & still)
+        # itself. Go on while entries still have some way to go.
+        steady = (step == 1) & (last_step == 1)
+        left = torch.where(steady, _way_left(movement, last_movement), movement)
+        finished = finished | (settled & (2 * left <= plan_precision(tolerance, plan.dtype)))
         if bool(finished.all()):
             break
+    return _outcome(problem, here, kernel, solution, objectives, gap, converged, inner_iterations)
+
+
+def _outcome(
+    problem: Problem,
+    here: _Point,
+    kernel: Kernel,
+    solution: InnerSolution,
+    objectives: list[Tensor],
+    gap: Tensor,
+    converged: Tensor,
+    inner_iterations: int,
+) -> Outcome:
     here, error, sound = _make_feasible(problem, here)
-    objectives[-1] = here.objective
     return Outcome(
         plan=here.plan,
         labels=_best_classes(here.plan, kernel, solution.state),
-        state=solution.state,
-        objectives=torch.stack(objectives),
+        log_u=solution.log_u,
+        log_v=solution.state.log_v,
+        objectives=torch.stack([*objectives[:-1], here.objective]),
         gap=gap,
         marginal_error=error,
         converged=converged & sound,
-        outer_iterations=len(objectives) - 1,
+        outer_iterations=len(objectives),
         inner_iterations=inner_iterations,
     )
+
+
+def _way_left(movement: Tensor, last: Tensor) -> Tensor:
+    """How far entries still have to go, roughly, relative to the capacity of their row: (B,).
+
+    Full steps in a row shrink by a steady factor: what follows is a geometric series. Where they
+    do not even halve, the step itself is the safer measure.
+    """
+    rate = movement / last
+    return torch.where(rate < 0.5, movement * rate / (1 - rate), movement)
 
 
 def _best_classes(plan: Tensor, kernel: Kernel, state: ScalingState) -> Tensor:
@@ -145,11 +184,7 @@ def _best_classes(plan: Tensor, kernel: Kernel, state: ScalingState) -> Tensor:
 
 
 def _gentle_start(
-    problem: Problem,
-    kernel: Kernel,
-    gradient: Tensor | None,
-    inner: InnerMethod,
-    stopping: Stopping,
+    problem: Problem, kernel: Kernel, inner: InnerMethod, stopping: Stopping
 ) -> tuple[Tensor, int]:
     """log v to start from. For a small epsilon, epsilon log v of roughly solved larger ones."""
     log_v, steps = torch.zeros_like(problem.marginals.b), 0
@@ -161,23 +196,17 @@ def _gentle_start(
         ladder.append(ladder[-1] * 4)
     rough = Stopping(tolerance=1e-2, limit=100)
     for epsilon in reversed(ladder[1:]):
-        kernel.linearise(problem.log_probs, gradient, epsilon)
+        kernel.linearise(problem.log_probs, None, epsilon)
         solution = inner(kernel, log_v, rough)
         log_v, steps = solution.state.log_v * 4, steps + solution.iterations
     return log_v, steps
 
 
-def _at_solution(
-    problem: Problem, here: _Point, plan: Tensor, value: Tensor
-) -> tuple[_Point, Tensor]:
-    """The point Q~, its energy read off <G,Q~> + epsilon H(Q~); and <grad Omega(Q), Q~>."""
-    if problem.coherence is None or here.gradient is None:
-        nothing = torch.zeros_like(value)
-        return _Point(plan, None, value, nothing), nothing
-    cross = _inner_product(problem, here.gradient, plan)
-    gradient = problem.coherence.gradient(plan)
-    omega = _inner_product(problem, gradient, plan) / 2
-    return _Point(plan, gradient, value - cross, omega), cross
+def _point(problem: Problem, plan: Tensor, energy: Tensor) -> _Point:
+    if problem.coherence is None:
+        return _Point(plan, None, energy, torch.zeros_like(energy))
+    moments = problem.coherence.moments(plan)
+    return _Point(plan, moments, energy, problem.coherence.value(moments, plan))
 
 
 def _step_length(here: _Point, there: _Point, cross: Tensor, gap: Tensor, before: Tensor) -> Tensor:
@@ -197,19 +226,25 @@ def _move(
     problem: Problem, here: _Point, there: _Point, step: Tensor
 ) -> tuple[_Point, Tensor, Tensor]:
     """(1-t) Q + t Q~ for each problem's own t; max |Q~ - Q| / a; a free buffer."""
-    if bool((step == 1).all()):
-        distance = here.plan.sub_(there.plan).abs_().amax(1)
-        return there, (distance / problem.marginals.a).amax(-1), here.plan
-    assert here.gradient is not None
-    assert there.gradient is not None
-    distance = (here.plan - there.plan).abs_().amax(1)
+    full = bool((step == 1).all())
+    difference = here.plan.sub_(there.plan) if full else here.plan - there.plan
+    movement = _largest_change(problem, difference.abs_())
+    if full:
+        return there, movement, difference
+    assert problem.coherence is not None
+    assert here.moments is not None
+    assert there.moments is not None
     share = step.to(here.plan.dtype)[:, None, None]
     plan = here.plan.lerp_(there.plan, share)
-    # The gradient of a quadratic form is linear: no need to apply S again.
-    gradient = here.gradient.lerp_(there.gradient, share)
-    omega = _inner_product(problem, gradient, plan) / 2
-    moved = _Point(plan, gradient, _energy(problem, plan), omega)
-    return moved, (distance / problem.marginals.a).amax(-1), there.plan
+    # Moments are linear in the plan: no need to look at the samples again.
+    moments = here.moments.lerp_(there.moments, share)
+    omega = problem.coherence.value(moments, plan)
+    return _Point(plan, moments, _energy(problem, plan), omega), movement, there.plan
+
+
+def _largest_change(problem: Problem, distance: Tensor) -> Tensor:
+    """max_ki distance_ki / a_i over all shards: (B,)."""
+    return problem.reduce.max((distance.amax(1) / problem.marginals.a).amax(-1))
 
 
 def _make_feasible(problem: Problem, here: _Point) -> tuple[_Point, Tensor, Tensor]:
@@ -220,15 +255,7 @@ def _make_feasible(problem: Problem, here: _Point) -> tuple[_Point, Tensor, Tens
         return here, error, sound
     plan = round_onto(here.plan, problem.marginals, problem.reduce)
     error = marginal_error(plan, problem.marginals, problem.reduce)
-    return _evaluate(problem, plan), error, sound
-
-
-def _evaluate(problem: Problem, plan: Tensor) -> _Point:
-    energy = _energy(problem, plan)
-    if problem.coherence is None:
-        return _Point(plan, None, energy, torch.zeros_like(energy))
-    gradient = problem.coherence.gradient(plan)
-    return _Point(plan, gradient, energy, _inner_product(problem, gradient, plan) / 2)
+    return _point(problem, plan, _energy(problem, plan)), error, sound
 
 
 def _energy(problem: Problem, plan: Tensor) -> Tensor:
@@ -244,13 +271,13 @@ def _inner_product(problem: Problem, x: Tensor, y: Tensor) -> Tensor:
 def _potential_value(problem: Problem, solution: InnerSolution) -> Tensor:
     """r.log u + c.log v, which is <Q, log Q - log K> for Q = diag(u) K diag(v): (B,)."""
     state = solution.state
-    rows = (solution.row_sums * state.log_u).sum(-1, dtype=torch.float64)
+    rows = (solution.row_sums * solution.log_u).sum(-1, dtype=torch.float64)
     return problem.reduce.sum(rows) + (state.column_sums * state.log_v).sum(-1, dtype=torch.float64)
 
 
 def _dual_value(problem: Problem, solution: InnerSolution) -> Tensor:
     """The semi-dual of ``inner`` plus the budget, in the units of the objective: (B,)."""
     marginals, state = problem.marginals, solution.state
-    rows = (marginals.a * state.log_u - solution.row_sums).sum(-1, dtype=torch.float64)
+    rows = (marginals.a * solution.log_u - solution.row_sums).sum(-1, dtype=torch.float64)
     columns = (marginals.b * state.log_v + marginals.b).sum(-1, dtype=torch.float64)
     return problem.epsilon * (problem.reduce.sum(rows) + columns)

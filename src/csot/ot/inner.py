@@ -46,6 +46,7 @@ class InnerSolution:
     """A scaled kernel whose columns sum to b, and how it was reached. Per problem: (B,)."""
 
     state: ScalingState
+    log_u: Tensor
     row_sums: Tensor
     iterations: int
     error: Tensor
@@ -80,7 +81,7 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     error = column_error(kernel, state)
     steps = 1
     # Far from the optimum the quadratic model says little; scaling steps make up the distance.
-    while steps < 4 and bool((error > 0.5).any()) and not progress.over(steps, error):
+    while steps < 2 and bool((error > 0.5).any()) and not progress.over(steps, error):
         state = kernel.look(_scaling_step(kernel, state))
         error = column_error(kernel, state)
         steps += 1
@@ -192,7 +193,7 @@ def finish(kernel: Kernel, state: ScalingState, steps: int) -> InnerSolution:
     error = column_error(kernel, state)
     final = kernel.rescale_columns(state, change.exp_())
     final = replace(final, log_v=log_v, column_sums=kernel.marginals.b)
-    return InnerSolution(final, kernel.row_sums(final), steps, error)
+    return InnerSolution(final, kernel.log_u(state), kernel.row_sums(final), steps, error)
 
 
 def _newton_direction(

@@ -10,16 +10,12 @@ import torch
 from torch import Tensor
 
 from csot.ot.arrays import Door, as_tensor, floating
-from csot.ot.coherence import Coherence
+from csot.ot.coherence import Coherence, OperatorCoherence, Terms
+from csot.ot.cosine import CosineCoherence
 from csot.ot.neighbours import neighbour_graph
 from csot.ot.numerics import LOG_ZERO, widest_float
 from csot.ot.reduce import OneShard, Reduce
-from csot.ot.similarity import (
-    CosineSimilarity,
-    FunctionSimilarity,
-    MatrixSimilarity,
-    Similarity,
-)
+from csot.ot.similarity import FunctionSimilarity, MatrixSimilarity, Similarity
 
 
 def read_probabilities(
@@ -180,48 +176,63 @@ def _frequencies(labels: Tensor, weights: Tensor, n_classes: int, reduce: Reduce
     return counts / total
 
 
-def read_similarity(
+def read_coherence(
+    kappa: float | tuple[float, float],
     similarity: object,
     features: object | None,
     neighbours: int,
+    weights: Tensor,
+    labels: Tensor | None,
     door: Door,
-    shape: tuple[int, int],
     reduce: Reduce,
-) -> Similarity | None:
-    """The operator S, or None where there is nothing to compare samples by."""
+) -> Coherence | None:
+    """The coherence terms, or None where they vanish or there is nothing to compare samples by."""
+    pair = kappa if isinstance(kappa, (tuple, list)) else (kappa, kappa)
+    if len(pair) != 2:
+        raise ValueError(f"coherence must be a number or a pair (prediction, label), got {kappa!r}")
+    prediction, label = (checked_positive("coherence", k, zero_allowed=True) for k in pair)
+    terms = Terms(weights, prediction, labels, label)
+    shape = (weights.shape[0], weights.shape[2])
+    made: Coherence
     if not isinstance(similarity, str):
-        return _given_similarity(similarity, door, shape, reduce)
-    read_choice("similarity", similarity, ("cosine", "knn"))
-    if features is None:
-        return None
+        given = _given_similarity(similarity, door, shape, reduce)
+        made = OperatorCoherence(given, terms, reduce)
+    else:
+        read_choice("similarity", similarity, ("cosine", "knn"))
+        if features is None:
+            return None
+        vectors, norms = _read_features(features, door, shape)
+        if similarity == "cosine":
+            made = CosineCoherence(vectors, norms, terms, reduce)
+        elif isinstance(reduce, OneShard):
+            made = OperatorCoherence(neighbour_graph(vectors, neighbours), terms, reduce)
+        else:
+            raise ValueError(
+                'similarity="knn" needs all rows in one process; with group= use "cosine"'
+            )
+    return made if terms.has_prediction or terms.given is not None else None
+
+
+def _read_features(features: object, door: Door, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Finite vectors (B, N, D) and their norms (B, N)."""
     vectors = floating(door.batch_of("features", features, axes=2), door.dtype)
     if tuple(vectors.shape[:2]) != shape or vectors.shape[2] == 0:
         raise ValueError(
             f"features has shape {tuple(vectors.shape[1 - door.batched :])} but pred_probs has "
             f"{shape[1]} rows: one feature vector a row is needed"
         )
-    _require_finite_features(vectors)
-    if similarity == "cosine":
-        return CosineSimilarity(vectors, reduce)
-    if not isinstance(reduce, OneShard):
-        raise ValueError('similarity="knn" needs all rows in one process; with group= use "cosine"')
-    return neighbour_graph(vectors, neighbours)
-
-
-def read_coherence(
-    kappa: float | tuple[float, float],
-    similarity: Similarity | None,
-    weights: Tensor,
-    labels: Tensor | None,
-) -> Coherence | None:
-    """The coherence terms, or None where they vanish."""
-    pair = kappa if isinstance(kappa, (tuple, list)) else (kappa, kappa)
-    if len(pair) != 2:
-        raise ValueError(f"coherence must be a number or a pair (prediction, label), got {kappa!r}")
-    prediction, label = (checked_positive("coherence", k, zero_allowed=True) for k in pair)
-    if similarity is None or (prediction == 0 and (label == 0 or labels is None)):
-        return None
-    return Coherence(similarity, weights, labels, prediction, label)
+    norms = torch.linalg.vector_norm(vectors, dim=-1)
+    if bool(norms.isfinite().all()):
+        return vectors, norms
+    bad = (~vectors.isfinite()).nonzero()
+    if len(bad):
+        raise ValueError(
+            f"features has NaN or infinite entries (first in row {int(bad[0, 1])}); impute or drop "
+            "them"
+        )
+    # Their squares overflow; directions do not depend on the scale.
+    vectors = vectors / vectors.abs().amax(-1, keepdim=True)
+    return vectors, torch.linalg.vector_norm(vectors, dim=-1)
 
 
 def read_choice(name: str, value: str, choices: Sequence[str]) -> str:
@@ -275,18 +286,6 @@ def _given_similarity(
     if not math.isfinite(float(matrix.sum())):
         raise ValueError("similarity has NaN or infinite entries; set those of no meaning to zero")
     return MatrixSimilarity(matrix if not dense or matrix.ndim == 3 else matrix[None])
-
-
-def _require_finite_features(vectors: Tensor) -> None:
-    # A sum is quick and shows NaN and infinity; only then is it worth finding out where.
-    if bool(vectors.sum().isfinite()):
-        return
-    bad = (~vectors.isfinite()).nonzero()
-    if len(bad):
-        raise ValueError(
-            f"features has NaN or infinite entries (first in row {int(bad[0, 1])}); impute or drop "
-            "them"
-        )
 
 
 def _require_sums(name: str, verb: str, sums: Tensor, slack: float, remedy: str) -> None:

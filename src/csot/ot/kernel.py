@@ -47,7 +47,8 @@ at epsilon = 0.1 a class whose probability is 160 times below the row's best has
 
 @dataclass(frozen=True)
 class ScalingState:
-    """All that one look at log v tells. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w.
+    """All that one look at log v tells. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w;
+    ``reach`` is K~w, what the rows would carry without their capacities, times e^-shift.
 
     ``column_sums`` counts 1 for classes without a share, whose target is 1 as well: so they are
     always served, no logarithm meets a zero, and no formula needs a special case.
@@ -55,7 +56,7 @@ class ScalingState:
 
     log_v: Tensor
     w: Tensor
-    log_u: Tensor
+    reach: Tensor
     row_scale: Tensor
     column_sums: Tensor
 
@@ -70,7 +71,7 @@ class Kernel:
         self._absorbed = marginals.a.new_empty(shape)
         self._log_v0 = torch.full_like(marginals.b, torch.inf)
         self._shift = torch.zeros_like(marginals.a)
-        self._log_capacity = marginals.log_a
+        self._most = torch.ones_like(marginals.a)
         self._sparse: _Sparse | None = None
 
     def linearise(self, log_probs: Tensor, gradient: Tensor | None, epsilon: float) -> None:
@@ -90,21 +91,27 @@ class Kernel:
             self._absorb(log_v)
             drift = torch.zeros_like(log_v)
         w = drift.exp_()
-        log_u = self._log_capacity - self._times_columns(w).log_()
+        reach = self._times_columns(w)
+        row_scale = self.marginals.a / reach
         if not self.marginals.balanced:
-            log_u.clamp_(max=0.0)
-        row_scale = flush_((log_u + self._shift).exp_(), negligible(log_u.dtype))
+            row_scale = torch.minimum(row_scale, self._most, out=row_scale)
         column_sums = self.reduce.sum(self._times_rows(row_scale).mul_(w))
         if self.marginals.without_share is not None:
             column_sums = column_sums + self.marginals.without_share
-        return ScalingState(log_v, w, log_u, row_scale, column_sums)
+        return ScalingState(log_v, w, reach, row_scale, column_sums)
+
+    def log_u(self, state: ScalingState) -> Tensor:
+        """min(log a - log Kv, 0), or log a - log Kv if balanced: (B, N)."""
+        log_u = self.marginals.log_a - self._shift - state.reach.log()
+        return log_u if self.marginals.balanced else log_u.clamp_(max=0.0)
 
     def log_column_sums(self, state: ScalingState) -> Tensor:
         """log of Q'1; in the log domain throughout where the plain sums underflow."""
         tiny = negligible(state.w.dtype)
         if float(state.column_sums.min()) > tiny:
             return state.column_sums.log()
-        logs = log_sum_over_samples(self.log_k + state.log_u[:, None], self.reduce) + state.log_v
+        lifted = self.log_k + self.log_u(state)[:, None]
+        logs = log_sum_over_samples(lifted, self.reduce) + state.log_v
         if self.marginals.without_share is None:
             return logs
         return torch.where(self.marginals.b > 0, logs, 0.0)
@@ -121,12 +128,13 @@ class Kernel:
         Newton step below becomes a scaling step.
         """
         if damping is None:
-            whole = torch.ones_like(state.log_u)
-            return whole if self.marginals.balanced else whole.mul_(state.log_u < 0)
+            if self.marginals.balanced:
+                return torch.ones_like(state.row_scale)
+            return (state.row_scale < self._most).to(state.row_scale.dtype)
         keep = 1 - damping[:, None]
         if self.marginals.balanced:
-            return keep.expand_as(state.log_u)
-        depth = -state.log_u / (KINK_WIDTH * damping[:, None])
+            return keep.expand_as(state.row_scale)
+        depth = -self.log_u(state) / (KINK_WIDTH * damping[:, None])
         return keep * depth.nan_to_num_(0.0, 1.0).clamp_(max=1.0)
 
     def curvature(self, state: ScalingState, saturation: Tensor) -> Tensor:
@@ -182,7 +190,8 @@ class Kernel:
         self._shift = self._absorbed.amax(1)
         self._absorbed.sub_(self._shift[:, None]).exp_()
         flush_(self._absorbed, VANISHING)
-        self._log_capacity = self.marginals.log_a - self._shift
+        # Where u = 1. Flushed, as K~ is: its products would be denormals.
+        self._most = flush_(self._shift.exp(), negligible(log_v.dtype))
         self._log_v0 = log_v
         self._sparse = _Sparse.of(self._absorbed) if self._many_classes else None
 

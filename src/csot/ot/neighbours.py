@@ -11,8 +11,8 @@ import importlib.util
 import torch
 from torch import Tensor
 
-from csot.ot.numerics import csr_matrix
-from csot.ot.similarity import MatrixSimilarity, OneHotWithin, inverse_or_zero, with_norms
+from csot.ot.numerics import csr_matrix, inverse_or_zero
+from csot.ot.similarity import MatrixSimilarity, OneHotWithin
 
 BLOCK = 4096
 """Rows whose similarities to all others are held at once: bounds the scratch memory."""
@@ -43,8 +43,8 @@ def neighbour_graph(features: Tensor, neighbours: int) -> NeighbourGraph:
 
 def _graph(features: Tensor, k: int) -> MatrixSimilarity:
     n = len(features)
-    vectors, norms = with_norms(features)
-    units = vectors * inverse_or_zero(norms)[:, None]
+    norms = torch.linalg.vector_norm(features, dim=-1)
+    units = features * inverse_or_zero(norms)[:, None]
     values, columns = _nearest(units, k)
     rows = torch.arange(n, device=units.device)[:, None].expand_as(columns)
     # Opposites are not neighbours, even where there is no one nearer.

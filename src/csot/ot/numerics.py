@@ -68,6 +68,10 @@ def chunks(n: int) -> list[slice]:
     return [slice(i, i + CHUNK) for i in range(0, n, CHUNK)]
 
 
+def inverse_or_zero(norms: Tensor) -> Tensor:
+    return torch.where(norms > 0, 1 / norms, 0.0)
+
+
 def csr_matrix(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A sparse matrix from entries that are sorted by row."""
     starts = torch.zeros(shape[0] + 1, dtype=torch.int64, device=rows.device)

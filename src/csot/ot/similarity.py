@@ -13,9 +13,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from csot.ot.numerics import chunks
-from csot.ot.reduce import Reduce
-
 
 class Similarity(Protocol):
     """A symmetric similarity between the N samples of each of B problems."""
@@ -40,69 +37,6 @@ class OneHotWithin(ABC):
         spread = x.new_zeros(x.shape[0], n_classes, x.shape[1])
         spread.scatter_(1, index, (x * given)[:, None])
         return self.apply(spread).gather(1, index)[:, 0] * given
-
-
-class CosineSimilarity:
-    """S_ij = cos(f_i, f_j), S_ii = 0, from features (B, N, D): S X = F(F'X) - X, O(N D K) time.
-
-    A zero feature vector resembles nothing.
-    """
-
-    def __init__(self, features: Tensor, reduce: Reduce) -> None:
-        self._vectors, norms = with_norms(features)
-        self._inverse_norms: Tensor | None = inverse_or_zero(norms)
-        self._diagonal = (norms > 0).to(features.dtype)
-        self._reduce = reduce
-
-    def apply(self, x: Tensor) -> Tensor:
-        if self._inverse_norms is None or self._vectors.shape[-1] <= x.shape[1]:
-            self._normalise()
-            smoothed: Tensor = self._reduce.sum(x @ self._vectors) @ self._vectors.mT
-        else:
-            # Few columns: cheaper to scale X than to copy the features.
-            scale = self._inverse_norms[:, None]
-            smoothed = self._reduce.sum((x * scale) @ self._vectors) @ self._vectors.mT
-            smoothed.mul_(scale)
-        return smoothed.addcmul_(x, self._diagonal[:, None], value=-1)
-
-    def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-        """One centroid per class and problem: O(N D), however many classes there are."""
-        batch, _, dim = self._vectors.shape
-        rows = self._normalise().reshape(-1, dim)
-        offset = torch.arange(batch, device=x.device)[:, None] * n_classes
-        group = (labels.clamp(min=0) + offset).reshape(-1)
-        given = labels >= 0
-        weight = (x * given).reshape(-1)
-        centroids = rows.new_zeros(batch * n_classes, dim)
-        for part in chunks(len(rows)):
-            centroids.index_add_(0, group[part], rows[part] * weight[part, None])
-        centroids = self._reduce.sum(centroids)
-        smoothed = torch.empty_like(weight)
-        for part in chunks(len(rows)):
-            smoothed[part] = torch.linalg.vecdot(rows[part], centroids[group[part]])
-        within: Tensor = (smoothed.reshape(labels.shape) - x * self._diagonal) * given
-        return within
-
-    def _normalise(self) -> Tensor:
-        """Features of norm one, made once."""
-        if self._inverse_norms is not None:
-            self._vectors = self._vectors * self._inverse_norms[..., None]
-            self._inverse_norms = None
-        return self._vectors
-
-
-def with_norms(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Features (..., D), rescaled if their squares overflow, and their norms (...)."""
-    norms = torch.linalg.vector_norm(features, dim=-1)
-    if bool(norms.isfinite().all()):
-        return features, norms
-    # Directions do not depend on the scale.
-    features = features / features.abs().amax(-1, keepdim=True)
-    return features, torch.linalg.vector_norm(features, dim=-1)
-
-
-def inverse_or_zero(norms: Tensor) -> Tensor:
-    return torch.where(norms > 0, 1 / norms, 0.0)
 
 
 class MatrixSimilarity(OneHotWithin):

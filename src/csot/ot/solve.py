@@ -22,7 +22,6 @@ from csot.ot.inputs import (
     read_labels,
     read_prior,
     read_probabilities,
-    read_similarity,
     row_capacities,
 )
 from csot.ot.numerics import ConvergenceWarning, marginal_tolerance
@@ -157,11 +156,13 @@ def solve(
             marginals=Marginals(capacities, share * prior, balanced=share == 1),
             coherence=read_coherence(
                 coherence,
-                read_similarity(similarity, features, neighbours, door, (batch, n), reduce),
-                weights=probs
-                if read_choice("coherence_on", coherence_on, WEIGHTS) == "probs"
-                else -log_p,
-                labels=given,
+                similarity,
+                features,
+                neighbours,
+                probs if read_choice("coherence_on", coherence_on, WEIGHTS) == "probs" else -log_p,
+                given,
+                door,
+                reduce,
             ),
             epsilon=checked_positive("epsilon", epsilon),
             reduce=reduce,
@@ -249,8 +250,8 @@ def _as_plan(
         row_weights=door.out(problem.marginals.a.to(dtype, copy=True)),
         class_prior=door.out(prior.to(dtype, copy=True)),
         budget=budget,
-        log_u=door.out(outcome.state.log_u.to(dtype, copy=True)),
-        log_v=door.out(outcome.state.log_v.to(dtype, copy=True)),
+        log_u=door.out(outcome.log_u.to(dtype, copy=True)),
+        log_v=door.out(outcome.log_v.to(dtype, copy=True)),
         objective_trace=trace.numpy().copy() if door.numpy else trace.clone(),
         gap=door.number(outcome.gap),
         marginal_error=door.number(outcome.marginal_error),
