@@ -2,6 +2,7 @@
 
     python benchmarks/solver.py                 the table of the paper's sizes, and one big problem
     python benchmarks/solver.py --scaling       time and memory from 10,000 to 1,000,000 rows
+    python benchmarks/solver.py --methods       our inner methods against each other
 
 The rival is ``published.py``: the paper's Algorithms 1 and 2 as stated (float64, dense similarity,
 10 x 100 fixed iterations, Armijo), and beside it ``lean``, the same without work that a careful
@@ -24,6 +25,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -52,6 +54,7 @@ SIZES = {
     (2000, 2000): (25, 0.98),
     (3000, 3000): (25, 0.99),
 }
+METHOD_SIZES = ((100, 100), (1024, 10), (1024, 100), (500, 500), (50_000, 10))
 WHOLE = (50_000, 10, 1024, 60)
 """One problem of 50,000 rows against batches of 1024, and the ratio wanted."""
 
@@ -244,6 +247,48 @@ def scaling(seed: int, console: Console) -> list[dict[str, float]]:
     return found
 
 
+def methods(budget: float, repeats: int, seed: int, console: Console) -> list[dict[str, object]]:
+    """Newton, the scaling iteration and Dykstra, each until it is as precise as the others."""
+    found: list[dict[str, object]] = []
+    table = Table(title=f"csot.solve by inner method, float32, D = {FEATURES}, budget {budget:g}")
+    for column in ("(N, C)", "method", "seconds", "inner steps", "converged"):
+        table.add_column(column, justify="right")
+    for n, c in track(METHOD_SIZES, description="sizes", console=console):
+        probs, features, labels = make_problem(n, c, seed)
+        for method in ("newton", "scaling", "dykstra"):
+            if method == "dykstra" and n * c > 100_000:
+                continue  # minutes: its whole plan is corrected in every step
+            job = partial(
+                csot.solve,
+                probs,
+                features=features,
+                labels=labels,
+                budget=budget,
+                method=method,
+                max_inner=20_000,
+            )
+            runs = [timed(job) for _ in range(repeats)]
+            seconds, plan = min(run[0] for run in runs), runs[0][1]
+            row = {
+                "rows": n,
+                "classes": c,
+                "method": method,
+                "seconds": seconds,
+                "inner_iterations": plan.inner_iterations,
+                "converged": bool(plan.converged),
+            }
+            found.append(row)
+            table.add_row(
+                f"({n}, {c})",
+                method,
+                f"{seconds:.4f}",
+                f"{plan.inner_iterations:,}",
+                "yes" if plan.converged else "NO",
+            )
+    console.print(table)
+    return found
+
+
 def _exponent(before: dict[str, float], after: dict[str, float]) -> float:
     times = torch.tensor([before["seconds"], after["seconds"]]).log()
     sizes = torch.tensor([float(before["rows"]), float(after["rows"])]).log()
@@ -282,6 +327,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--largest", type=int, default=3000, help="leave out larger N")
     parser.add_argument("--scaling", action="store_true", help="time against N instead")
+    parser.add_argument("--methods", action="store_true", help="our inner methods instead")
     parser.add_argument("--one-size", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one_size:
@@ -299,6 +345,9 @@ def main() -> None:
     if arguments.scaling:
         about["scaling"] = scaling(arguments.seed, console)
         target = RESULTS / "solver_scaling.json"
+    elif arguments.methods:
+        about["methods"] = methods(arguments.budget, arguments.repeats, arguments.seed, console)
+        target = RESULTS / "solver_methods.json"
     else:
         sizes = [size for size in SIZES if size[0] <= arguments.largest]
         rows = []

@@ -79,8 +79,8 @@ class CosineCoherence:
         for part in chunks(plan.shape[-1]):
             features, target = self._features[:, part], gradient[..., part]
             pull = (dense @ features.mT).view(len(plan), n_terms, n_classes, features.shape[1])
-            for term in pull.mul_(self._factors[..., part]).unbind(1):
-                target -= term
+            for term, factors in zip(pull.unbind(1), self._factors.unbind(1), strict=True):
+                target.addcmul_(term, factors[..., part], value=-1)
             if self._own_class is not None:
                 self._own_class.pull(features, rest, part, target)
         return gradient.mul_(2)

@@ -42,6 +42,9 @@ GENTLE_RANGE = 200.0
 """Costs that differ by more than this many epsilon make potentials long to find: then the start is
 the rough solution for an epsilon four times larger, and so on."""
 
+GUESS_ROWS = 1024
+"""Rows from which the first potentials are guessed."""
+
 InnerMethod = Callable[[Kernel, Tensor, Stopping], InnerSolution]
 
 
@@ -187,19 +190,37 @@ def _gentle_start(
     problem: Problem, kernel: Kernel, inner: InnerMethod, stopping: Stopping
 ) -> tuple[Tensor, int]:
     """log v to start from. For a small epsilon, epsilon log v of roughly solved larger ones."""
-    log_v, steps = torch.zeros_like(problem.marginals.b), 0
     if stopping.fixed is not None:
-        return log_v, steps
+        return torch.zeros_like(problem.marginals.b), 0
     lowest = problem.reduce.max(-problem.log_probs.amin().reshape(1))
     ladder = [problem.epsilon]
     while float(lowest) > GENTLE_RANGE * ladder[-1]:
         ladder.append(ladder[-1] * 4)
+    log_v, steps = _first_guess(problem, ladder[-1]), 0
     rough = Stopping(tolerance=1e-2, limit=100)
     for epsilon in reversed(ladder[1:]):
         kernel.linearise(problem.log_probs, None, epsilon)
         solution = inner(kernel, log_v, rough)
         log_v, steps = solution.state.log_v * 4, steps + solution.iterations
     return log_v, steps
+
+
+def _first_guess(problem: Problem, epsilon: float) -> Tensor:
+    """log v with which each class, were it alone, would just fill its best rows: (B, C).
+
+    The k-th best row is where K_i v = a, if k rows make up the class's total; seen on some of the
+    rows, the same however they are sharded. (Algorithm 1 starts from v = 1.)
+    """
+    b, reduce, log_probs = problem.marginals.b, problem.reduce, problem.log_probs
+    sizes, mine = reduce.gather(torch.tensor([log_probs.shape[-1]], device=b.device))
+    total, before = int(sizes.sum()), int(sizes[: mine.start].sum())
+    stride = -(-total // GUESS_ROWS)
+    some, _ = reduce.gather(log_probs[..., -before % stride :: stride])
+    count = some.shape[-1]
+    rank = (b * count).round_().long().clamp_(1, count) - 1
+    best = some.topk(int(rank.max()) + 1, dim=-1).values
+    kth = best.gather(-1, rank[..., None])[..., 0].to(b.dtype)
+    return torch.where(b > 0, b, 1.0).clamp_(max=1 / total).log_() - kth / epsilon
 
 
 def _point(problem: Problem, plan: Tensor, energy: Tensor) -> _Point:

@@ -67,7 +67,7 @@ def scaling(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     state = kernel.look(log_v)
     error = column_error(kernel, state)
     steps = 1
-    while not progress.over(steps, error):
+    while not progress.over(steps, float(error.max())):
         state = kernel.look(_scaling_step(kernel, state))
         error = column_error(kernel, state)
         steps += 1
@@ -77,16 +77,10 @@ def scaling(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
 def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     """Semi-smooth Newton on the semi-dual, safeguarded by scaling steps."""
     progress = _Progress(stopping, NEWTON_PATIENCE)
-    state = kernel.look(log_v)
+    state, steps = _from_afar(kernel, log_v, progress)
     error = column_error(kernel, state)
-    steps = 1
-    # Far from the optimum the quadratic model says little; scaling steps make up the distance.
-    while steps < 2 and bool((error > 0.5).any()) and not progress.over(steps, error):
-        state = kernel.look(_scaling_step(kernel, state))
-        error = column_error(kernel, state)
-        steps += 1
     damping: Tensor | None = None
-    while not progress.over(steps, error):
+    while not progress.over(steps, float(error.max())):
         direction = _newton_direction(kernel, state, error, damping)
         direction.clamp_(-LONGEST_STEP, LONGEST_STEP)
         if len(error) > 1:
@@ -96,6 +90,15 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
         state, error = trial, column_error(kernel, trial)
         steps += looks
     return finish(kernel, state, steps)
+
+
+def _from_afar(kernel: Kernel, log_v: Tensor, progress: _Progress) -> tuple[ScalingState, int]:
+    """Look at log v; if that is far off, where Newton's model says little, take a scaling step."""
+    state = kernel.look(log_v)
+    error = float(column_error(kernel, state).max())
+    if error <= 0.5 or progress.over(1, error):
+        return state, 1
+    return kernel.look(_scaling_step(kernel, state)), 2
 
 
 def _search(
@@ -164,10 +167,10 @@ class _Progress:
         self._best = torch.inf
         self._idle = 0
 
-    def over(self, steps: int, error: Tensor) -> bool:
+    def over(self, steps: int, worst: float) -> bool:
+        """After so many steps, with this error of the worst problem."""
         if self._stopping.fixed is not None:
             return steps >= self._stopping.fixed
-        worst = float(error.max())
         self._idle = 0 if worst < self._best else self._idle + 1
         self._best = min(worst, self._best)
         return (
@@ -191,8 +194,7 @@ def finish(kernel: Kernel, state: ScalingState, steps: int) -> InnerSolution:
         log_v = _scaling_step(kernel, state)
         change = log_v - state.log_v
     error = column_error(kernel, state)
-    final = kernel.rescale_columns(state, change.exp_())
-    final = replace(final, log_v=log_v, column_sums=kernel.marginals.b)
+    final = replace(state, log_v=log_v, w=state.w * change.exp_(), column_sums=kernel.marginals.b)
     return InnerSolution(final, kernel.log_u(state), kernel.row_sums(final), steps, error)
 
 

@@ -20,7 +20,7 @@ many samples; potentials log u (B, N), log v (B, C).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -38,6 +38,9 @@ rounding error, and small numbers multiplied become denormals, on which a CPU is
 
 KINK_WIDTH = 10.0
 """Excess log(Kv/a) up to which a fully damped row counts as unsaturated."""
+
+PICKY_WORK = 8_000_000
+"""N C^2 from which it pays to pick the rows that count before multiplying them."""
 
 SPARSE_CLASSES = 192
 SPARSE_DENSITY = 0.06
@@ -140,12 +143,16 @@ class Kernel:
     def curvature(self, state: ScalingState, saturation: Tensor) -> Tensor:
         """Minus the Hessian of the semi-dual in log v: diag(Q'1) - sum over saturated QQ'/a."""
         weight = (saturation * self.marginals.inverse_a).sqrt_().mul_(state.row_scale)
-        coupling: Tensor | None = None
+        absorbed = self._absorbed
+        work = absorbed.numel() * absorbed.shape[1]
+        if len(weight) == 1 and work > PICKY_WORK and not self.marginals.balanced:
+            # Rows whose capacity does not bind do not count: leave them out.
+            bound = weight[0].nonzero()[:, 0]
+            absorbed, weight = absorbed.index_select(-1, bound), weight[:, bound]
+        coupling = absorbed.new_zeros(len(weight), absorbed.shape[1], absorbed.shape[1])
         for part in chunks(weight.shape[-1]):
-            rows = self._absorbed[..., part] * weight[:, None, part]
-            product = rows @ rows.mT
-            coupling = product if coupling is None else coupling.add_(product)
-        assert coupling is not None
+            rows = absorbed[..., part] * weight[:, None, part]
+            coupling.baddbmm_(rows, rows.mT)
         curvature = self.reduce.sum(coupling).mul_(state.w[..., None]).mul_(-state.w[:, None])
         curvature.diagonal(dim1=-2, dim2=-1).add_(state.column_sums)
         return curvature
@@ -167,19 +174,11 @@ class Kernel:
         own = self.reduce.sum(squares) * state.w**2
         return torch.maximum(state.column_sums - own, 1e-6 * state.column_sums)
 
-    def rescale_columns(self, state: ScalingState, factor: Tensor) -> ScalingState:
-        """Multiply v by ``factor`` and leave u as it is."""
-        return replace(
-            state,
-            log_v=state.log_v + factor.log(),
-            w=state.w * factor,
-            column_sums=state.column_sums * factor,
-        )
-
     def plan(self, state: ScalingState, out: Tensor) -> Tensor:
         """diag(u) K diag(v), written to ``out``."""
-        torch.mul(self._absorbed, state.row_scale[:, None], out=out)
-        return flush_(out.mul_(state.w[..., None]), negligible(out.dtype))
+        scaled = self._absorbed * state.row_scale[:, None]
+        out.copy_(scaled.mul_(state.w[..., None]))
+        return flush_(out, negligible(out.dtype))
 
     def best_class(self, state: ScalingState) -> Tensor:
         """argmax_k of K_ki v_k, well defined even in rows whose mass underflows: (B, N)."""
