@@ -36,7 +36,8 @@ class Coherence(Protocol):
         """Omega(Q) as float64: (B,)."""
 
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
-        """grad Omega(Q), of the plan's shape. May overwrite the moments."""
+        """grad Omega(Q), of the plan's shape. Good until the next value or gradient is asked for;
+        the moments are spent."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from csot.ot.coherence import Terms
-from csot.ot.numerics import chunks, dot, flush_, inverse_or_zero, negligible
+from csot.ot.numerics import CHUNK, chunks, dot, flush_, inverse_or_zero, negligible
 from csot.ot.reduce import Reduce
 
 STACKED_CLASSES = 48
@@ -39,6 +39,9 @@ class CosineCoherence:
         self._factors = scale.new_zeros(batch, terms.has_prediction + stacked, n_classes, n)
         # kappa_P P^2 + kappa_L L^2, which the diagonal of S takes away again: (B, C, N).
         self._own = torch.zeros_like(weights)
+        # Fresh memory costs a CPU more than the numbers that are written to it: both are kept.
+        self._scratch = torch.empty_like(weights)
+        self._memory = scale.new_empty(self._factors[..., :CHUNK].numel())
         self._own_class: _OwnClass | None = None
         if terms.has_prediction:
             rooted = scale * terms.kappa_prediction**0.5
@@ -59,8 +62,8 @@ class CosineCoherence:
         """Centroids (B, K, D), those of the terms one after the other."""
         total: Tensor | None = None
         for part in chunks(plan.shape[-1]):
-            features = self._features[:, part]
-            weighted = self._factors[..., part] * plan[:, None, :, part]
+            features, factors = self._features[:, part], self._factors[..., part]
+            weighted = torch.mul(factors, plan[:, None, :, part], out=self._space(factors))
             found = flush_(weighted, negligible(plan.dtype)).flatten(1, 2) @ features
             if self._own_class is not None:
                 sums = self._own_class.sums(features, plan[..., part], part)
@@ -70,20 +73,27 @@ class CosineCoherence:
         return self._reduce.sum(total)
 
     def value(self, moments: Tensor, plan: Tensor) -> Tensor:
-        return self._reduce.sum(dot(self._own * plan, plan)) - dot(moments, moments)
+        diagonal = dot(torch.mul(self._own, plan, out=self._scratch), plan)
+        return self._reduce.sum(diagonal) - dot(moments, moments)
 
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
         n_terms, n_classes = self._factors.shape[1:3]
         dense, rest = moments[:, : n_terms * n_classes], moments[:, n_terms * n_classes :]
-        gradient = self._own * plan
+        gradient = torch.mul(self._own, plan, out=self._scratch)
         for part in chunks(plan.shape[-1]):
             features, target = self._features[:, part], gradient[..., part]
-            pull = (dense @ features.mT).view(len(plan), n_terms, n_classes, features.shape[1])
-            for term, factors in zip(pull.unbind(1), self._factors.unbind(1), strict=True):
-                target.addcmul_(term, factors[..., part], value=-1)
+            factors = self._factors[..., part]
+            space = self._space(factors)
+            torch.bmm(dense, features.mT, out=space.flatten(1, 2))
+            for term, factor in zip(space.unbind(1), factors.unbind(1), strict=True):
+                target.addcmul_(term, factor, value=-1)
             if self._own_class is not None:
                 self._own_class.pull(features, rest, part, target)
         return gradient.mul_(2)
+
+    def _space(self, like: Tensor) -> Tensor:
+        """Memory for one part's numbers, the same each time."""
+        return self._memory[: like.numel()].view(like.shape)
 
 
 class _OwnClass:

@@ -72,6 +72,8 @@ class Kernel:
         self.reduce = reduce
         self.log_k = marginals.a.new_empty(shape)
         self._absorbed = marginals.a.new_empty(shape)
+        # Kept, because fresh memory costs a CPU more than the numbers that are written to it.
+        self._scratch = marginals.a.new_empty(shape)
         self._log_v0 = torch.full_like(marginals.b, torch.inf)
         self._shift = torch.zeros_like(marginals.a)
         self._most = torch.ones_like(marginals.a)
@@ -151,7 +153,8 @@ class Kernel:
             absorbed, weight = absorbed.index_select(-1, bound), weight[:, bound]
         coupling = absorbed.new_zeros(len(weight), absorbed.shape[1], absorbed.shape[1])
         for part in chunks(weight.shape[-1]):
-            rows = absorbed[..., part] * weight[:, None, part]
+            space = self._scratch[..., : weight.shape[-1]][..., part]
+            rows = torch.mul(absorbed[..., part], weight[:, None, part], out=space)
             coupling.baddbmm_(rows, rows.mT)
         curvature = self.reduce.sum(coupling).mul_(state.w[..., None]).mul_(-state.w[:, None])
         curvature.diagonal(dim1=-2, dim2=-1).add_(state.column_sums)
@@ -170,14 +173,15 @@ class Kernel:
         if self._sparse is not None:
             squares = (self._sparse.by_class_squared @ weight[0])[None]
         else:
-            squares = (self._absorbed.square() @ weight[..., None])[..., 0]
+            torch.mul(self._absorbed, self._absorbed, out=self._scratch)
+            squares = (self._scratch @ weight[..., None])[..., 0]
         own = self.reduce.sum(squares) * state.w**2
         return torch.maximum(state.column_sums - own, 1e-6 * state.column_sums)
 
     def plan(self, state: ScalingState, out: Tensor) -> Tensor:
         """diag(u) K diag(v), written to ``out``."""
-        scaled = self._absorbed * state.row_scale[:, None]
-        out.copy_(scaled.mul_(state.w[..., None]))
+        torch.mul(self._absorbed, state.row_scale[:, None], out=self._scratch)
+        out.copy_(self._scratch.mul_(state.w[..., None]))
         return flush_(out, negligible(out.dtype))
 
     def best_class(self, state: ScalingState) -> Tensor:
