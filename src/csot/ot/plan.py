@@ -37,7 +37,7 @@ class Plan:
     log_v: Array
     """(C,) log of its column scaling; a warm start for a similar problem."""
     objective_trace: Array
-    """Objective at the start and after each outer step: (T,), or (T, B) for a batch."""
+    """Objective after each outer step: (T,), or (T, B) for a batch."""
     gap: float | Array
     """GCG gap at the last step, in the units of the objective. Where ``converged``, and the problem
     is convex along the way, the objective is at most this far from its minimum."""
