@@ -36,7 +36,7 @@ class Coherence(Protocol):
         """Omega(Q) as float64: (B,)."""
 
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
-        """grad Omega(Q), of the plan's shape. Good until the next value or gradient is asked for."""
+        """grad Omega(Q), of the plan's shape; good until the next value or gradient is asked."""
 
 
 @dataclass(frozen=True)
