@@ -7,12 +7,14 @@ epochs: so an interrupted epoch is done again and gives the same numbers.
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
@@ -172,6 +174,8 @@ def start_fabric(config: RunConfig) -> Fabric:
         strategy=many if processes > 1 else "auto",
     )
     fabric.launch()
+    if processes > 1:
+        atexit.register(leave_group)
     fabric.barrier()  # the first process has prepared the folder before it came here
     if config.training.batch_size % fabric.world_size:
         raise ValueError(
@@ -179,6 +183,15 @@ def start_fabric(config: RunConfig) -> Fabric:
             "processes: choose a multiple of their number"
         )
     return fabric
+
+
+def leave_group() -> None:
+    """End the threads of the process group while there still is an interpreter.
+
+    Fabric does so for NCCL only; with Gloo a process would now and then abort as it exits.
+    """
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def set_learning_rate(optimiser: Optimizer, method: Method, config: RunConfig, epoch: int) -> float:
