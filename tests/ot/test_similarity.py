@@ -212,6 +212,32 @@ def test_value_and_gradient_of_coherence(
         assert gradient[i, k] == pytest.approx(difference, abs=1e-9)
 
 
+@pytest.mark.parametrize("weights", ["probabilities", "their logarithms"])
+def test_bound_of_the_coherence_holds(weights: str) -> None:
+    """Tight where all samples are alike; for an operator of the user's own there is none."""
+    rng = np.random.default_rng(0)
+    n, n_classes, kappa = 30, 5, (1.5, 0.7)
+    probs = rng.dirichlet(np.ones(n_classes), n)
+    P = probs if weights == "probabilities" else -np.log(probs)
+    labels = rng.integers(-1, n_classes, n)
+    L = reference.one_hot(labels, n_classes)
+    terms = Terms(
+        torch.from_numpy(P.T.copy())[None], kappa[0], torch.from_numpy(labels)[None], kappa[1]
+    )
+    for features in (rng.normal(size=(n, 3)), np.ones((n, 3))):
+        S = reference.cosine_similarity(features)
+        vectors = torch.from_numpy(features)[None]
+        coherence = CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard())
+        for shift in (0.0, 1.0):
+            D = rng.normal(size=(n, n_classes)) + shift
+            value = kappa[0] * reference.coherence_value(S, P, D)
+            value += kappa[1] * reference.coherence_value(S, L, D)
+            sizes = torch.from_numpy(np.abs(D).sum(0))[None]
+            assert abs(value) <= float(coherence.most(sizes))
+    operator = OperatorCoherence(MatrixSimilarity(torch.from_numpy(S)[None]), terms, OneShard())
+    assert float(operator.most(sizes)) == np.inf
+
+
 def test_cosine_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_instance(60, 140, seed=3)
     arguments = {"features": case.features, "labels": case.labels, "budget": 0.5}

@@ -38,6 +38,9 @@ class Coherence(Protocol):
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
         """grad Omega(Q), of the plan's shape; good until the next value or gradient is asked."""
 
+    def most(self, sizes: Tensor) -> Tensor:
+        """A bound of |Omega(D)| for any D whose classes have sum_i |D_ki| = sizes (B, C): (B,)."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -85,3 +88,7 @@ class OperatorCoherence:
 
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
         return moments
+
+    def most(self, sizes: Tensor) -> Tensor:
+        """None is known: S may be anything."""
+        return torch.full_like(sizes[:, 0], torch.inf)

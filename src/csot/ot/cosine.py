@@ -15,6 +15,8 @@ Beyond, it has one centroid per class, and each row meets only its own: O(N D).
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -23,6 +25,7 @@ from csot.ot.numerics import CHUNK, chunks, dot, flush_, inverse_or_zero, neglig
 from csot.ot.reduce import Reduce
 
 STACKED_CLASSES = 48
+FEW_CENTROIDS = 48
 
 
 class CosineCoherence:
@@ -37,19 +40,20 @@ class CosineCoherence:
         scale = inverse_or_zero(norms)
         # sqrt(kappa) P/|f| and, if stacked, sqrt(kappa) L/|f|: (B, terms, C, N).
         self._factors = scale.new_zeros(batch, terms.has_prediction + stacked, n_classes, n)
-        # kappa_P P^2 + kappa_L L^2, which the diagonal of S takes away again: (B, C, N).
-        self._own = torch.zeros_like(weights)
         # Fresh memory costs a CPU more than the numbers that are written to it: both are kept.
         self._scratch = torch.empty_like(weights)
         self._memory = scale.new_empty(self._factors[..., :CHUNK].numel())
         self._own_class: _OwnClass | None = None
+        # kappa_P max P^2 + kappa_L.
+        self._heaviest = terms.kappa_label + terms.kappa_prediction * float(weights.amax()) ** 2
         if terms.has_prediction:
             rooted = scale * terms.kappa_prediction**0.5
             torch.mul(weights, rooted[:, None], out=self._factors[:, 0])
-            torch.mul(weights, weights, out=self._own).mul_(terms.kappa_prediction)
+        # 2 kappa_P P^2 + 2 kappa_L L^2, which the diagonal of S takes away again: (B, C, N).
+        self._own = weights.square().mul_(2 * terms.kappa_prediction)
         if labels is not None:
             index, given = labels.clamp(min=0)[:, None], (labels >= 0).to(scale.dtype)
-            self._own.scatter_add_(1, index, given[:, None] * terms.kappa_label)
+            self._own.scatter_add_(1, index, given[:, None] * (2 * terms.kappa_label))
             rooted = scale.mul_(given) * terms.kappa_label**0.5
             if stacked:
                 self._factors[:, -1].scatter_(1, index, rooted[:, None])
@@ -63,7 +67,7 @@ class CosineCoherence:
         total: Tensor | None = None
         for part in chunks(plan.shape[-1]):
             features, factors = self._features[:, part], self._factors[..., part]
-            weighted = torch.mul(factors, plan[:, None, :, part], out=self._space(factors))
+            weighted = torch.mul(factors, plan[:, None, :, part], out=self._space(*factors.shape))
             found = flush_(weighted, negligible(plan.dtype)).flatten(1, 2) @ features
             if self._own_class is not None:
                 sums = self._own_class.sums(features, plan[..., part], part)
@@ -74,7 +78,7 @@ class CosineCoherence:
 
     def value(self, moments: Tensor, plan: Tensor) -> Tensor:
         diagonal = dot(torch.mul(self._own, plan, out=self._scratch), plan)
-        return self._reduce.sum(diagonal) - dot(moments, moments)
+        return self._reduce.sum(diagonal) / 2 - dot(moments, moments)
 
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
         n_terms, n_classes = self._factors.shape[1:3]
@@ -83,17 +87,28 @@ class CosineCoherence:
         for part in chunks(plan.shape[-1]):
             features, target = self._features[:, part], gradient[..., part]
             factors = self._factors[..., part]
-            space = self._space(factors)
-            torch.bmm(dense, features.mT, out=space.flatten(1, 2))
-            for term, factor in zip(space.unbind(1), factors.unbind(1), strict=True):
-                target.addcmul_(term, factor, value=-1)
+            pulls = self._pulls(dense, features).unflatten(1, factors.shape[1:3])
+            for pull, factor in zip(pulls.unbind(1), factors.unbind(1), strict=True):
+                target.addcmul_(pull, factor, value=-2)
             if self._own_class is not None:
                 self._own_class.pull(features, rest, part, target)
-        return gradient.mul_(2)
+        return gradient
 
-    def _space(self, like: Tensor) -> Tensor:
+    def most(self, sizes: Tensor) -> Tensor:
+        """Vectors of norm one add up to no more than their weights: |M_k| <= sum_i |X_ki|."""
+        return self._heaviest * sizes.double().square().sum(-1)
+
+    def _pulls(self, centroids: Tensor, features: Tensor) -> Tensor:
+        """<f_i, M_k>: (B, K, n). Of few centroids they lie sample by sample, as BLAS likes it."""
+        if centroids.shape[1] > FEW_CENTROIDS:
+            space = self._space(len(features), centroids.shape[1], features.shape[1])
+            return torch.bmm(centroids, features.mT, out=space)
+        space = self._space(len(features), features.shape[1], centroids.shape[1])
+        return torch.bmm(features, centroids.mT, out=space).mT
+
+    def _space(self, *shape: int) -> Tensor:
         """Memory for one part's numbers, the same each time."""
-        return self._memory[: like.numel()].view(like.shape)
+        return self._memory[: math.prod(shape)].view(shape)
 
 
 class _OwnClass:
@@ -115,7 +130,7 @@ class _OwnClass:
         return sums.view(len(features), self._n_classes, -1)
 
     def pull(self, features: Tensor, sums: Tensor, part: slice, target: Tensor) -> None:
-        """Subtract <f_i, sum of its class> from the row's entry of its class."""
+        """Subtract 2 <f_i, sum of its class> from the row's entry of its class."""
         own = sums.flatten(0, 1)[self._group[:, part]]
         pull = torch.linalg.vecdot(features, own) * self._factors[:, part]
-        target.scatter_add_(1, self._index[..., part], -pull[:, None])
+        target.scatter_add_(1, self._index[..., part], pull.mul_(-2)[:, None])

@@ -14,7 +14,8 @@ plan. H is convex, so along the line
     f(t) <= f(0) - t gap + t^2 Omega(Q~ - Q),   with equality at t = 0 and t = 1,
 
 whose minimiser is known in closed form: that is the line search. It gains at least t gap / 2,
-which satisfies Armijo's rule, and evaluates no trial points.
+which satisfies Armijo's rule, and evaluates no trial points. Near the end Omega(Q~ - Q) is lost in
+rounding, as a bound tells, and the value of Omega needs no look at the samples either.
 
 The start is Q = 0, of no cost and of no slope in Omega: the first step solves curriculum transport
 and goes all the way there. (The paper starts from ab', which spends a step on knowing nothing.)
@@ -66,7 +67,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Point:
-    """A plan with what the objective is made of there; ``energy`` is <-log P, Q> + epsilon H."""
+    """A plan with what the objective is made of there; ``energy`` is <-log P, Q> + epsilon H.
+    The moments are None where nobody has needed them yet."""
 
     plan: Tensor
     moments: Tensor | None
@@ -114,15 +116,16 @@ def minimise(
     movement = _largest_change(problem, plan)
     step = torch.ones_like(value)
     for _ in range(1, max_outer):
-        assert here.moments is not None
-        gradient = coherence.gradient(here.moments, here.plan)
+        moments = _moments(problem, here)
+        gradient = coherence.gradient(moments, here.plan)
         kernel.linearise(problem.log_probs, gradient, epsilon)
         solution = inner(kernel, solution.state.log_v, stopping)
         inner_iterations += solution.iterations
         value = epsilon * _potential_value(problem, solution)
         plan = kernel.plan(solution.state, out=spare)
         cross = _inner_product(problem, gradient, plan)
-        there = _point(problem, plan, value - cross)
+        difference = here.plan.sub_(plan)
+        there = _point_beside(problem, here, difference, plan, value - cross, cross)
         fresh = here.energy + 2 * here.omega - value
         gap = torch.where(finished, gap, fresh.clamp(min=0))
         # With the inner problem unsolved a gap means nothing, and may be far below zero.
@@ -130,7 +133,9 @@ def minimise(
         settled = (fresh.abs() <= tolerance * here.objective.abs()) & solved & (tolerance > 0)
         last_step, last_movement = step, movement
         step = _step_length(here, there, cross, gap, before=last_step)
-        here, movement, spare = _move(problem, here, there, torch.where(finished, 0.0, step))
+        movement = _largest_change(problem, difference)
+        here = _move(problem, moments, difference, there, torch.where(finished, 0.0, step))
+        spare = difference
         objectives.append(here.objective)
         converged = torch.where(finished, converged, settled)
         # The objective is flat at its minimum: a settled gap leaves the plan less precise than
@@ -230,6 +235,27 @@ def _point(problem: Problem, plan: Tensor, energy: Tensor) -> _Point:
     return _Point(plan, moments, energy, problem.coherence.value(moments, plan))
 
 
+def _point_beside(
+    problem: Problem,
+    here: _Point,
+    difference: Tensor,
+    plan: Tensor,
+    energy: Tensor,
+    cross: Tensor,
+) -> _Point:
+    """Q~; Omega(Q~) = <grad Omega(Q), Q~> - Omega(Q), if what is missing there is rounding error."""
+    assert problem.coherence is not None
+    sizes = problem.reduce.sum(torch.linalg.vector_norm(difference, 1, dim=-1))
+    if bool((problem.coherence.most(sizes) <= _rounding(here)).all()):
+        return _Point(plan, None, energy, cross - here.omega)
+    return _point(problem, plan, energy)
+
+
+def _moments(problem: Problem, point: _Point) -> Tensor:
+    assert problem.coherence is not None
+    return problem.coherence.moments(point.plan) if point.moments is None else point.moments
+
+
 def _step_length(here: _Point, there: _Point, cross: Tensor, gap: Tensor, before: Tensor) -> Tensor:
     """The minimiser of the bound above; all the way where that is nearly as good, and cheaper."""
     bend = here.omega - cross + there.omega
@@ -244,28 +270,24 @@ def _rounding(here: _Point) -> Tensor:
 
 
 def _move(
-    problem: Problem, here: _Point, there: _Point, step: Tensor
-) -> tuple[_Point, Tensor, Tensor]:
-    """(1-t) Q + t Q~ for each problem's own t; max |Q~ - Q| / a; a free buffer."""
-    full = bool((step == 1).all())
-    difference = here.plan.sub_(there.plan) if full else here.plan - there.plan
-    movement = _largest_change(problem, difference.abs_())
-    if full:
-        return there, movement, difference
+    problem: Problem, moments: Tensor, difference: Tensor, there: _Point, step: Tensor
+) -> _Point:
+    """(1-t) Q + t Q~ for each problem's own t, from the moments of Q, Q - Q~ and Q~."""
+    if bool((step == 1).all()):
+        return there
     assert problem.coherence is not None
-    assert here.moments is not None
-    assert there.moments is not None
-    share = step.to(here.plan.dtype)[:, None, None]
-    plan = here.plan.lerp_(there.plan, share)
+    share = step.to(difference.dtype)[:, None, None]
     # Moments are linear in the plan: no need to look at the samples again.
-    moments = here.moments.lerp_(there.moments, share)
+    moments = moments.lerp_(_moments(problem, there), share)
+    plan = there.plan.addcmul_(difference, 1 - share)
     omega = problem.coherence.value(moments, plan)
-    return _Point(plan, moments, _energy(problem, plan), omega), movement, there.plan
+    return _Point(plan, moments, _energy(problem, plan), omega)
 
 
-def _largest_change(problem: Problem, distance: Tensor) -> Tensor:
-    """max_ki distance_ki / a_i over all shards: (B,)."""
-    return problem.reduce.max((distance.amax(1) / problem.marginals.a).amax(-1))
+def _largest_change(problem: Problem, difference: Tensor) -> Tensor:
+    """max_ki |difference_ki| / a_i over all shards: (B,)."""
+    most = torch.maximum(difference.amax(1), -difference.amin(1))
+    return problem.reduce.max((most / problem.marginals.a).amax(-1))
 
 
 def _make_feasible(problem: Problem, here: _Point) -> tuple[_Point, Tensor, Tensor]:

@@ -11,8 +11,12 @@ from torch import Tensor
 LOG_ZERO = math.log(2.0**-149)
 
 
-CHUNK = 32_768
+CHUNK = 8192
 """Samples whose temporary arrays are held at once, where a sum over samples allows it."""
+
+
+LARGE = 200_000
+"""Numbers from which an array of them is worth avoiding."""
 
 
 class ConvergenceWarning(UserWarning):
@@ -59,6 +63,9 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
     Rows of N products by BLAS, the C results in float64: a running float32 sum over everything
     would lose the digits on which the stopping rule looks.
     """
+    if x.numel() > LARGE:
+        # No product is written down; with few numbers the parsing would cost more.
+        return torch.einsum("bcn,bcn->bc", x, y).sum(-1, dtype=torch.float64)
     rows: Tensor = torch.linalg.vecdot(x, y)
     return rows.sum(-1, dtype=torch.float64)
 
