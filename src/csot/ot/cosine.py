@@ -87,7 +87,7 @@ class CosineCoherence:
         for part in chunks(plan.shape[-1]):
             features, target = self._features[:, part], gradient[..., part]
             factors = self._factors[..., part]
-            pulls = self._pulls(dense, features).unflatten(1, factors.shape[1:3])
+            pulls = self._pulls(dense, features).view(factors.shape)
             for pull, factor in zip(pulls.unbind(1), factors.unbind(1), strict=True):
                 target.addcmul_(pull, factor, value=-2)
             if self._own_class is not None:

@@ -243,7 +243,7 @@ def _point_beside(
     energy: Tensor,
     cross: Tensor,
 ) -> _Point:
-    """Q~; Omega(Q~) = <grad Omega(Q), Q~> - Omega(Q), if what is missing there is rounding error."""
+    """Q~; Omega(Q~) = <grad Omega(Q), Q~> - Omega(Q), if what that leaves out is rounding."""
     assert problem.coherence is not None
     sizes = problem.reduce.sum(torch.linalg.vector_norm(difference, 1, dim=-1))
     if bool((problem.coherence.most(sizes) <= _rounding(here)).all()):

@@ -36,7 +36,7 @@ FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-5
 """Where damping starts when a step proved too long, and where it ends: quadratic convergence."""
 
-NEWTON_PATIENCE = 25
+NEWTON_PATIENCE = 60
 SCALING_PATIENCE = 1000
 """Stop after this many steps without a smaller error: rounding error has been reached."""
 

@@ -71,12 +71,12 @@ class Kernel:
         self.marginals = marginals
         self.reduce = reduce
         self.log_k = marginals.a.new_empty(shape)
-        self._absorbed = marginals.a.new_empty(shape)
+        self.absorbed = marginals.a.new_empty(shape)
         # Kept, because fresh memory costs a CPU more than the numbers that are written to it.
         self._scratch = marginals.a.new_empty(shape)
         self._log_v0 = torch.full_like(marginals.b, torch.inf)
-        self._shift = torch.zeros_like(marginals.a)
-        self._most = torch.ones_like(marginals.a)
+        self.shift = torch.zeros_like(marginals.a)
+        self.most = torch.ones_like(marginals.a)
         self._sparse: _Sparse | None = None
 
     def linearise(self, log_probs: Tensor, gradient: Tensor | None, epsilon: float) -> None:
@@ -93,13 +93,13 @@ class Kernel:
         """The row scaling that log v implies, and the marginals of the plan they make."""
         drift = log_v - self._log_v0
         if not float(drift.abs().max()) <= REACH:
-            self._absorb(log_v)
+            self.absorb(log_v)
             drift = torch.zeros_like(log_v)
         w = drift.exp_()
         reach = self._times_columns(w)
         row_scale = self.marginals.a / reach
         if not self.marginals.balanced:
-            row_scale = torch.minimum(row_scale, self._most, out=row_scale)
+            row_scale = torch.minimum(row_scale, self.most, out=row_scale)
         column_sums = self.reduce.sum(self._times_rows(row_scale).mul_(w))
         if self.marginals.without_share is not None:
             column_sums = column_sums + self.marginals.without_share
@@ -107,7 +107,7 @@ class Kernel:
 
     def log_u(self, state: ScalingState) -> Tensor:
         """min(log a - log Kv, 0), or log a - log Kv if balanced: (B, N)."""
-        log_u = self.marginals.log_a - self._shift - state.reach.log()
+        log_u = self.marginals.log_a - self.shift - state.reach.log()
         return log_u if self.marginals.balanced else log_u.clamp_(max=0.0)
 
     def log_column_sums(self, state: ScalingState) -> Tensor:
@@ -135,7 +135,7 @@ class Kernel:
         if damping is None:
             if self.marginals.balanced:
                 return torch.ones_like(state.row_scale)
-            return (state.row_scale < self._most).to(state.row_scale.dtype)
+            return (state.row_scale < self.most).to(state.row_scale.dtype)
         keep = 1 - damping[:, None]
         if self.marginals.balanced:
             return keep.expand_as(state.row_scale)
@@ -145,7 +145,7 @@ class Kernel:
     def curvature(self, state: ScalingState, saturation: Tensor) -> Tensor:
         """Minus the Hessian of the semi-dual in log v: diag(Q'1) - sum over saturated QQ'/a."""
         weight = (saturation * self.marginals.inverse_a).sqrt_().mul_(state.row_scale)
-        absorbed = self._absorbed
+        absorbed = self.absorbed
         work = absorbed.numel() * absorbed.shape[1]
         if len(weight) == 1 and work > PICKY_WORK and not self.marginals.balanced:
             # Rows whose capacity does not bind do not count: leave them out.
@@ -173,30 +173,30 @@ class Kernel:
         if self._sparse is not None:
             squares = (self._sparse.by_class_squared @ weight[0])[None]
         else:
-            torch.mul(self._absorbed, self._absorbed, out=self._scratch)
+            torch.mul(self.absorbed, self.absorbed, out=self._scratch)
             squares = (self._scratch @ weight[..., None])[..., 0]
         own = self.reduce.sum(squares) * state.w**2
         return torch.maximum(state.column_sums - own, 1e-6 * state.column_sums)
 
     def plan(self, state: ScalingState, out: Tensor) -> Tensor:
         """diag(u) K diag(v), written to ``out``."""
-        torch.mul(self._absorbed, state.row_scale[:, None], out=self._scratch)
+        torch.mul(self.absorbed, state.row_scale[:, None], out=self._scratch)
         out.copy_(self._scratch.mul_(state.w[..., None]))
         return flush_(out, negligible(out.dtype))
 
     def best_class(self, state: ScalingState) -> Tensor:
         """argmax_k of K_ki v_k, well defined even in rows whose mass underflows: (B, N)."""
-        return (self._absorbed * state.w[..., None]).max(1).indices
+        return (self.absorbed * state.w[..., None]).max(1).indices
 
-    def _absorb(self, log_v: Tensor) -> None:
-        torch.add(self.log_k, log_v[..., None], out=self._absorbed)
-        self._shift = self._absorbed.amax(1)
-        self._absorbed.sub_(self._shift[:, None]).exp_()
-        flush_(self._absorbed, VANISHING)
+    def absorb(self, log_v: Tensor) -> None:
+        torch.add(self.log_k, log_v[..., None], out=self.absorbed)
+        self.shift = self.absorbed.amax(1)
+        self.absorbed.sub_(self.shift[:, None]).exp_()
+        flush_(self.absorbed, VANISHING)
         # Where u = 1. Flushed, as K~ is: its products would be denormals.
-        self._most = flush_(self._shift.exp(), negligible(log_v.dtype))
+        self.most = flush_(self.shift.exp(), negligible(log_v.dtype))
         self._log_v0 = log_v
-        self._sparse = _Sparse.of(self._absorbed) if self._many_classes else None
+        self._sparse = _Sparse.of(self.absorbed) if self._many_classes else None
 
     @property
     def _many_classes(self) -> bool:
@@ -207,16 +207,16 @@ class Kernel:
         if self._sparse is not None:
             return (self._sparse.by_sample @ w[0])[None]
         if len(w) == 1:
-            return torch.mv(self._absorbed[0].mT, w[0])[None]
-        return torch.bmm(w[:, None], self._absorbed)[:, 0]
+            return torch.mv(self.absorbed[0].mT, w[0])[None]
+        return torch.bmm(w[:, None], self.absorbed)[:, 0]
 
     def _times_rows(self, u: Tensor) -> Tensor:
         """sum_i K~_ki u_i: (B, N) -> (B, C)."""
         if self._sparse is not None:
             return (self._sparse.by_class @ u[0])[None]
         if len(u) == 1:
-            return torch.mv(self._absorbed[0], u[0])[None]
-        return torch.bmm(self._absorbed, u[..., None])[..., 0]
+            return torch.mv(self.absorbed[0], u[0])[None]
+        return torch.bmm(self.absorbed, u[..., None])[..., 0]
 
 
 @dataclass(frozen=True)

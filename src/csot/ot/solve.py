@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from csot.ot.arrays import Array, Door
+from csot.ot.compiled import newton
 from csot.ot.dykstra import dykstra
 from csot.ot.gcg import InnerMethod, Outcome, minimise
-from csot.ot.inner import Stopping, newton, scaling
+from csot.ot.inner import Stopping, scaling
 from csot.ot.inputs import (
     checked_budget,
     checked_positive,
@@ -221,7 +222,7 @@ def _rows_of(group: ProcessGroup | None) -> Reduce:
             f"group must be a torch.distributed process group (torch.distributed.group.WORLD for "
             f"all processes), got {group!r}"
         )
-    return Shards(group)
+    return Shards(group) if torch.distributed.get_world_size(group) > 1 else OneShard()
 
 
 def _warn(outcome: Outcome) -> None:

@@ -1,0 +1,88 @@
+"""Newton's method, compiled where that pays: the door from torch to ``climb`` and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from csot.ot import inner
+from csot.ot.inner import InnerSolution, Stopping, finish
+from csot.ot.kernel import KINK_WIDTH, REACH, Kernel, ScalingState
+from csot.ot.numerics import negligible
+from csot.ot.reduce import OneShard
+
+MOST_CLASSES = 128
+MOST_ENTRIES = 2_000_000
+"""Beyond these BLAS and several cores are worth more than the calls they cost."""
+
+
+def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
+    """``inner.newton``; one small problem on a CPU in loops, if numba is there to compile them."""
+    loops = _loops() if _is_small(kernel) and stopping.fixed is None else None
+    if loops is None:
+        return inner.newton(kernel, log_v, stopping)
+    marginals = kernel.marginals
+    absent = marginals.without_share
+    rules = loops.Rules(
+        tolerance=stopping.tolerance,
+        limit=stopping.limit,
+        patience=inner.NEWTON_PATIENCE,
+        reach=REACH,
+        longest_step=inner.LONGEST_STEP,
+        kink_width=KINK_WIDTH,
+        first_damping=inner.FIRST_DAMPING,
+        least_damping=inner.LEAST_DAMPING,
+        negligible=negligible(torch.float64),
+    )
+    place = loops.Place(log_v[0].numpy(), 0, 0.0, float("inf"), 0)
+    verdict = loops.ABSORB
+    while verdict == loops.ABSORB:
+        kernel.absorb(_row(place.log_v))
+        frame = loops.Frame(
+            kernel=kernel.absorbed[0].numpy(),
+            a=marginals.a[0].numpy(),
+            shift=kernel.shift[0].numpy(),
+            most=kernel.most[0].numpy(),
+            targets=marginals.targets[0].numpy(),
+            absent=(torch.zeros_like(marginals.b) if absent is None else absent)[0].numpy(),
+            log_v0=place.log_v,
+            balanced=marginals.balanced,
+        )
+        verdict, place, view = loops.climb(frame, rules, place)
+    if verdict == loops.HARD:
+        solution = inner.newton(kernel, _row(place.log_v), stopping)
+        return replace(solution, iterations=solution.iterations + place.steps)
+    return finish(kernel, ScalingState(_row(place.log_v), *map(_row, view)), place.steps)
+
+
+def _row(values: npt.NDArray[np.float64]) -> Tensor:
+    """As the only problem of a batch, in the same memory."""
+    return torch.from_numpy(values)[None]
+
+
+def _is_small(kernel: Kernel) -> bool:
+    batch, n_classes, n = kernel.log_k.shape
+    return (
+        batch == 1
+        and n_classes <= MOST_CLASSES
+        and n * n_classes <= MOST_ENTRIES
+        and kernel.log_k.device.type == "cpu"
+        and isinstance(kernel.reduce, OneShard)
+    )
+
+
+@cache
+def _loops() -> ModuleType | None:
+    """``climb``, unless numba is missing (``pip install 'csot[fast]'``), does not go with this
+    NumPy, or finds no folder to keep what it compiles."""
+    try:
+        from csot.ot import climb
+    except (ImportError, RuntimeError):
+        return None
+    return climb

@@ -1,0 +1,16 @@
+"""Every test of the solver runs with and without what numba compiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from csot.ot import compiled
+
+
+@pytest.fixture(autouse=True, params=["compiled", "torch"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "torch":
+        monkeypatch.setattr(compiled, "_loops", lambda: None)
+    else:
+        pytest.importorskip("numba")
+    return str(request.param)

@@ -1,0 +1,118 @@
+"""The compiled climb against torch's Newton: the same steps to the same potentials."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import csot
+from csot.ot import compiled, inner
+from csot.ot.inner import Stopping
+from csot.ot.kernel import Kernel
+from csot.ot.problem import Marginals
+from csot.ot.reduce import OneShard
+from helpers import make_instance
+
+TIGHT = Stopping(tolerance=1e-11, limit=1000)
+
+
+def make_kernel(
+    n: int, n_classes: int, budget: float, epsilon: float, seed: int, *, empty: bool = False
+) -> Kernel:
+    """Random costs, capacities and shares; with ``empty``, a class without a share."""
+    rng = np.random.default_rng(seed)
+    log_probs = np.log(rng.dirichlet(np.full(n_classes, 0.5), n).T.clip(1e-30))
+    a, share = rng.dirichlet(np.full(n, 5.0)), rng.dirichlet(np.full(n_classes, 2.0))
+    if empty:
+        share[0] = 0.0
+        share /= share.sum()
+    marginals = Marginals(
+        torch.from_numpy(a)[None], torch.from_numpy(budget * share)[None], balanced=budget == 1
+    )
+    shape = torch.Size((1, n_classes, n))
+    kernel = Kernel(shape, marginals, OneShard())
+    kernel.linearise(torch.from_numpy(log_probs)[None], None, epsilon)
+    return kernel
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    size=st.tuples(st.integers(4, 600), st.integers(2, 30)),
+    budget=st.one_of(st.floats(0.05, 0.97), st.just(1.0)),
+    epsilon=st.sampled_from([0.01, 0.1, 1.0]),
+    seed=st.integers(0, 10_000),
+    empty=st.booleans(),
+)
+def test_both_find_the_same_solution(
+    size: tuple[int, int], budget: float, epsilon: float, seed: int, empty: bool
+) -> None:
+    start = torch.zeros(1, size[1], dtype=torch.float64)
+    found = []
+    for method in (compiled.newton, inner.newton):
+        kernel = make_kernel(*size, budget, epsilon, seed, empty=empty)
+        solution = method(kernel, start, TIGHT)
+        plan = kernel.plan(solution.state, out=torch.empty_like(kernel.log_k))
+        found.append((solution, plan / kernel.marginals.a[:, None]))
+    (loops, loops_plan), (torchs, torchs_plan) = found
+    assert float(loops.error) <= max(1e-10, float(torchs.error))
+    assert float((loops_plan - torchs_plan).abs().max()) < 1e-8
+    assert (loops.log_u <= 0).all() or budget == 1
+
+
+def test_both_take_the_same_steps() -> None:
+    for seed in range(5):
+        start = torch.zeros(1, 8, dtype=torch.float64)
+        steps = [
+            method(make_kernel(300, 8, 0.4, 0.1, seed), start, TIGHT).iterations
+            for method in (compiled.newton, inner.newton)
+        ]
+        assert abs(steps[0] - steps[1]) <= 1
+
+
+def test_underflowing_totals_go_on_in_the_log_domain() -> None:
+    kernel = make_kernel(40, 4, 0.5, 0.1, seed=0)
+    kernel.log_k[0, 2] -= 2000.0
+    start = torch.zeros(1, 4, dtype=torch.float64)
+    solution = compiled.newton(kernel, start, TIGHT)
+    assert float(solution.error) < 1e-10
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_the_limit_of_steps_holds(limit: int) -> None:
+    kernel = make_kernel(200, 10, 0.5, 0.02, seed=1)
+    start = torch.zeros(1, 10, dtype=torch.float64)
+    solution = compiled.newton(kernel, start, Stopping(1e-11, limit))
+    # The last step may take up to five looks.
+    assert solution.iterations < limit + 5
+    assert bool(solution.log_u.isfinite().all())
+
+
+def test_only_one_small_problem_is_served() -> None:
+    def served(*shape: int) -> bool:
+        n_classes, n = shape[1:]
+        marginals = Marginals(
+            torch.full((shape[0], n), 1 / n, dtype=torch.float64),
+            torch.full((shape[0], n_classes), 0.5 / n_classes, dtype=torch.float64),
+            balanced=False,
+        )
+        return compiled._is_small(Kernel(torch.Size(shape), marginals, OneShard()))
+
+    assert served(1, 10, 1024)
+    assert not served(2, 10, 1024)
+    assert not served(1, 500, 500)
+    assert not served(1, 10, 1_000_000)
+
+
+def test_without_numba_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, "csot.ot.climb", raising=False)
+    monkeypatch.delattr(csot.ot, "climb", raising=False)
+    monkeypatch.setattr(compiled, "_loops", getattr(compiled._loops, "__wrapped__", compiled._loops))
+    assert compiled._loops() is None
+    case = make_instance(30, 3, seed=0)
+    assert csot.solve(case.pred_probs, budget=0.5).converged
