@@ -112,7 +112,8 @@ def test_without_numba_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "csot.ot.climb", raising=False)
     monkeypatch.delattr(csot.ot, "climb", raising=False)
-    monkeypatch.setattr(compiled, "_loops", getattr(compiled._loops, "__wrapped__", compiled._loops))
+    fresh = getattr(compiled._loops, "__wrapped__", compiled._loops)
+    monkeypatch.setattr(compiled, "_loops", fresh)
     assert compiled._loops() is None
     case = make_instance(30, 3, seed=0)
     assert csot.solve(case.pred_probs, budget=0.5).converged

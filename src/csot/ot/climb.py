@@ -25,7 +25,9 @@ BLOCK = 256
 """Samples whose kernel is read twice while it is in the cache."""
 
 # Sums in any order, so that they run along vectors; infinities and NaN as ever.
-compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+compiled = njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"}
+)
 
 
 class Frame(NamedTuple):
