@@ -14,6 +14,7 @@ import csot
 from csot.ot import compiled, inner
 from csot.ot.inner import Stopping
 from csot.ot.kernel import Kernel
+from csot.ot.memory import Memory
 from csot.ot.problem import Marginals
 from csot.ot.reduce import OneShard
 from helpers import make_instance
@@ -35,7 +36,7 @@ def make_kernel(
         torch.from_numpy(a)[None], torch.from_numpy(budget * share)[None], balanced=budget == 1
     )
     shape = torch.Size((1, n_classes, n))
-    kernel = Kernel(shape, marginals, OneShard())
+    kernel = Kernel(shape, marginals, OneShard(), Memory())
     kernel.linearise(torch.from_numpy(log_probs)[None], None, epsilon)
     return kernel
 
@@ -100,7 +101,7 @@ def test_only_one_small_problem_is_served() -> None:
             torch.full((shape[0], n_classes), 0.5 / n_classes, dtype=torch.float64),
             balanced=False,
         )
-        return compiled._is_small(Kernel(torch.Size(shape), marginals, OneShard()))
+        return compiled._is_small(Kernel(torch.Size(shape), marginals, OneShard(), Memory()))
 
     assert served(1, 10, 1024)
     assert not served(2, 10, 1024)

@@ -11,6 +11,7 @@ import torch
 import csot
 from csot.ot.coherence import Coherence, OperatorCoherence, Terms
 from csot.ot.cosine import CosineCoherence
+from csot.ot.memory import Memory
 from csot.ot.neighbours import neighbour_graph
 from csot.ot.numerics import csr_matrix
 from csot.ot.reduce import OneShard
@@ -192,7 +193,7 @@ def test_value_and_gradient_of_coherence(
     terms = Terms(probs, kappa[0], torch.from_numpy(case.labels)[None], kappa[1])
     vectors = torch.from_numpy(features)[None]
     coherence: Coherence = {
-        "cosine": CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard()),
+        "cosine": CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard(), Memory()),
         "matrix": OperatorCoherence(MatrixSimilarity(torch.from_numpy(S)[None]), terms, OneShard()),
     }[kind]
     plan = torch.from_numpy(Q.T.copy())[None]
@@ -227,7 +228,7 @@ def test_bound_of_the_coherence_holds(weights: str) -> None:
     for features in (rng.normal(size=(n, 3)), np.ones((n, 3))):
         S = reference.cosine_similarity(features)
         vectors = torch.from_numpy(features)[None]
-        coherence = CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard())
+        coherence = CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard(), Memory())
         for shift in (0.0, 1.0):
             D = rng.normal(size=(n, n_classes)) + shift
             value = kappa[0] * reference.coherence_value(S, P, D)

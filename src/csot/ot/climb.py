@@ -31,10 +31,11 @@ compiled = njit(
 
 
 class Frame(NamedTuple):
-    """The kernel K~ (C, N), its rows' capacity, shift and most u e^shift (N,), its classes' target,
-    1 for those without a share, and log v0 (C,). The last is a copy: it is what w refers to."""
+    """The kernel K~ (C, N), and space for some of it; capacity, shift and most u e^shift of its
+    samples (N,); the target of its classes, 1 for those without a share, and log v0 (C,)."""
 
     kernel: Floats
+    scratch: Floats
     a: Floats
     shift: Floats
     most: Floats
@@ -117,31 +118,35 @@ def climb(frame: Frame, rules: Rules, start: Place) -> tuple[int, Place, View]:
 
 @compiled
 def look(frame: Frame, log_v: Floats, view: View) -> None:
-    """Fill the view from log v, reading the kernel once."""
-    kernel = frame.kernel
-    n_classes, n = kernel.shape
+    """Fill the view from log v."""
+    n_classes, n = frame.kernel.shape
+    w, column_sums = view.w, view.column_sums
     for k in range(n_classes):
-        view.w[k] = math.exp(log_v[k] - frame.log_v0[k])
-    view.column_sums[:] = 0.0
+        w[k] = math.exp(log_v[k] - frame.log_v0[k])
+        column_sums[k] = 0.0
     for first in range(0, n, BLOCK):
-        last = min(first + BLOCK, n)
-        reach, row_scale = view.reach[first:last], view.row_scale[first:last]
-        reach[:] = 0.0
+        part = slice(first, min(first + BLOCK, n))
+        a, most = frame.a[part], frame.most[part]
+        reach, row_scale = view.reach[part], view.row_scale[part]
+        size = len(a)
+        for i in range(size):
+            reach[i] = 0.0
         for k in range(n_classes):
-            reach += kernel[k, first:last] * view.w[k]
-        a, most = frame.a[first:last], frame.most[first:last]
-        for i in range(last - first):
+            entries, factor = frame.kernel[k, part], w[k]
+            for i in range(size):
+                reach[i] += entries[i] * factor
+        for i in range(size):
             row_scale[i] = a[i] / reach[i]
-            if not frame.balanced:
+        if not frame.balanced:
+            for i in range(size):
                 row_scale[i] = min(row_scale[i], most[i])
         for k in range(n_classes):
-            row = kernel[k, first:last]
-            total = 0.0
-            for i in range(last - first):
-                total += row[i] * row_scale[i]
-            view.column_sums[k] += total
+            entries, total = frame.kernel[k, part], 0.0
+            for i in range(size):
+                total += entries[i] * row_scale[i]
+            column_sums[k] += total
     for k in range(n_classes):
-        view.column_sums[k] = view.column_sums[k] * view.w[k] + frame.absent[k]
+        column_sums[k] = column_sums[k] * w[k] + frame.absent[k]
 
 
 @compiled
@@ -166,7 +171,7 @@ def newton_direction(frame: Frame, rules: Rules, view: View, damping: float) -> 
     sums = view.column_sums
     n_classes = len(sums)
     missing = np.minimum(np.maximum(np.log(frame.targets / sums), -50.0), 50.0)
-    curvature = coupling_of(frame, saturated_rows(frame, rules, view, damping))
+    curvature = saturated_coupling(frame, rules, view, damping)
     for k in range(n_classes):
         for m in range(n_classes):
             curvature[k, m] *= -view.w[k] * view.w[m]
@@ -180,46 +185,49 @@ def newton_direction(frame: Frame, rules: Rules, view: View, damping: float) -> 
 
 
 @compiled
-def saturated_rows(
-    frame: Frame, rules: Rules, view: View, damping: float
-) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The rows whose capacity binds, and u e^shift sqrt(share/a): how far each of them counts."""
-    n = len(view.reach)
-    rows, weights = np.empty(n, np.int64), np.empty(n)
-    count = 0
+def saturated_coupling(frame: Frame, rules: Rules, view: View, damping: float) -> Floats:
+    """sum over saturated rows of QQ'/a, but for w on either side: (C, C)."""
+    n_classes, n = frame.kernel.shape
+    coupling = np.zeros((n_classes, n_classes))
+    rows, count = frame.scratch, 0
     for i in range(n):
-        saturation = 1.0 - damping
-        if not frame.balanced:
-            if not view.row_scale[i] < frame.most[i]:
-                continue
-            if damping > 0:
-                excess = math.log(view.reach[i] / frame.a[i]) + frame.shift[i]
-                saturation *= min(excess / (rules.kink_width * damping), 1.0)
-        if saturation > 0:
-            rows[count] = i
-            weights[count] = view.row_scale[i] * math.sqrt(saturation / frame.a[i])
+        share = saturation(frame, rules, view, damping, i)
+        if share > 0:
+            weight = view.row_scale[i] * math.sqrt(share / frame.a[i])
+            for k in range(n_classes):
+                rows[k, count] = frame.kernel[k, i] * weight
             count += 1
-    return rows[:count], weights[:count]
+        if count == rows.shape[1] or i == n - 1:
+            add_products(rows, count, coupling)
+            count = 0
+    return coupling
 
 
 @compiled
-def coupling_of(frame: Frame, chosen: tuple[npt.NDArray[np.int64], Floats]) -> Floats:
-    """sum over the chosen rows of K~K~' times their weights squared: (C, C)."""
-    rows, weights = chosen
-    n_classes, count = len(frame.kernel), len(rows)
-    scaled = np.empty((n_classes, count))
-    for k in range(n_classes):
-        for j in range(count):
-            scaled[k, j] = frame.kernel[k, rows[j]] * weights[j]
-    coupling = np.empty((n_classes, n_classes))
-    for k in range(n_classes):
+def saturation(frame: Frame, rules: Rules, view: View, damping: float, i: int) -> float:
+    """How far row i counts as one whose capacity binds, in [0, 1]."""
+    if frame.balanced:
+        return 1.0 - damping
+    if not view.row_scale[i] < frame.most[i]:
+        return 0.0
+    if damping == 0:
+        return 1.0
+    excess = math.log(view.reach[i] / frame.a[i]) + frame.shift[i]
+    depth: float = min(max(excess, 0.0) / (rules.kink_width * damping), 1.0)
+    return (1.0 - damping) * depth
+
+
+@compiled
+def add_products(rows: Floats, count: int, total: Floats) -> None:
+    """total += rows rows', of the first ``count`` columns."""
+    for k in range(len(rows)):
         for m in range(k + 1):
-            total = 0.0
+            product = 0.0
             for j in range(count):
-                total += scaled[k, j] * scaled[m, j]
-            coupling[k, m] = total
-            coupling[m, k] = total
-    return coupling
+                product += rows[k, j] * rows[m, j]
+            total[k, m] += product
+            if m < k:
+                total[m, k] += product
 
 
 @compiled

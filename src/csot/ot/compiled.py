@@ -46,6 +46,7 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
         kernel.absorb(_row(place.log_v))
         frame = loops.Frame(
             kernel=kernel.absorbed[0].numpy(),
+            scratch=kernel.scratch[0].numpy(),
             a=marginals.a[0].numpy(),
             shift=kernel.shift[0].numpy(),
             most=kernel.most[0].numpy(),

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from csot.ot.coherence import Terms
+from csot.ot.memory import Memory
 from csot.ot.numerics import CHUNK, chunks, dot, flush_, inverse_or_zero, negligible
 from csot.ot.reduce import Reduce
 
@@ -31,7 +32,9 @@ FEW_CENTROIDS = 48
 class CosineCoherence:
     """kappa_P Omega^P + kappa_L Omega^L from features (B, N, D) and their norms (B, N)."""
 
-    def __init__(self, features: Tensor, norms: Tensor, terms: Terms, reduce: Reduce) -> None:
+    def __init__(
+        self, features: Tensor, norms: Tensor, terms: Terms, reduce: Reduce, memory: Memory
+    ) -> None:
         self._features = features
         self._reduce = reduce
         weights, labels = terms.weights, terms.given
@@ -39,10 +42,10 @@ class CosineCoherence:
         stacked = labels is not None and n_classes <= STACKED_CLASSES
         scale = inverse_or_zero(norms)
         # sqrt(kappa) P/|f| and, if stacked, sqrt(kappa) L/|f|: (B, terms, C, N).
-        self._factors = scale.new_zeros(batch, terms.has_prediction + stacked, n_classes, n)
-        # Fresh memory costs a CPU more than the numbers that are written to it: both are kept.
-        self._scratch = torch.empty_like(weights)
-        self._memory = scale.new_empty(self._factors[..., :CHUNK].numel())
+        shape = (batch, terms.has_prediction + stacked, n_classes, n)
+        self._factors = memory.empty(shape, scale.dtype, scale.device)
+        self._scratch = memory.empty_like(weights)
+        self._part = scale.new_empty(self._factors[..., :CHUNK].numel())
         self._own_class: _OwnClass | None = None
         # kappa_P max P^2 + kappa_L.
         self._heaviest = terms.kappa_label + terms.kappa_prediction * float(weights.amax()) ** 2
@@ -50,13 +53,14 @@ class CosineCoherence:
             rooted = scale * terms.kappa_prediction**0.5
             torch.mul(weights, rooted[:, None], out=self._factors[:, 0])
         # 2 kappa_P P^2 + 2 kappa_L L^2, which the diagonal of S takes away again: (B, C, N).
-        self._own = weights.square().mul_(2 * terms.kappa_prediction)
+        self._own = torch.mul(weights, weights, out=memory.empty_like(weights))
+        self._own.mul_(2 * terms.kappa_prediction)
         if labels is not None:
             index, given = labels.clamp(min=0)[:, None], (labels >= 0).to(scale.dtype)
             self._own.scatter_add_(1, index, given[:, None] * (2 * terms.kappa_label))
             rooted = scale.mul_(given) * terms.kappa_label**0.5
             if stacked:
-                self._factors[:, -1].scatter_(1, index, rooted[:, None])
+                self._factors[:, -1].zero_().scatter_(1, index, rooted[:, None])
             else:
                 self._own_class = _OwnClass(index, rooted, n_classes)
         if not bool(norms.all()):
@@ -108,7 +112,7 @@ class CosineCoherence:
 
     def _space(self, *shape: int) -> Tensor:
         """Memory for one part's numbers, the same each time."""
-        return self._memory[: math.prod(shape)].view(shape)
+        return self._part[: math.prod(shape)].view(shape)
 
 
 class _OwnClass:

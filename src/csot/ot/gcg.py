@@ -91,7 +91,7 @@ def minimise(
 ) -> Outcome:
     """Run Algorithm 2 until the gap is within ``tolerance`` of the objective."""
     coherence, epsilon = problem.coherence, problem.epsilon
-    kernel = Kernel(problem.log_probs.shape, problem.marginals, problem.reduce)
+    kernel = Kernel(problem.log_probs.shape, problem.marginals, problem.reduce, problem.memory)
     inner_iterations = 0
     if log_v is None:
         log_v, inner_iterations = _gentle_start(problem, kernel, inner, stopping)
@@ -100,7 +100,7 @@ def minimise(
     solution = inner(kernel, log_v, stopping)
     inner_iterations += solution.iterations
     value = epsilon * _potential_value(problem, solution)
-    plan = kernel.plan(solution.state, out=torch.empty_like(problem.log_probs))
+    plan = kernel.plan(solution.state, out=problem.memory.empty_like(problem.log_probs))
     here = _point(problem, plan, value)
     objectives = [here.objective]
     if coherence is None:
@@ -110,7 +110,7 @@ def minimise(
         return _outcome(
             problem, here, kernel, solution, objectives, gap, converged, inner_iterations
         )
-    spare = torch.empty_like(plan)
+    spare = problem.memory.empty_like(plan)
     finished = converged = torch.zeros_like(value, dtype=torch.bool)
     gap = torch.full_like(value, torch.inf)
     movement = _largest_change(problem, plan)

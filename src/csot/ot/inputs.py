@@ -12,6 +12,7 @@ from torch import Tensor
 from csot.ot.arrays import Door, as_tensor, floating
 from csot.ot.coherence import Coherence, OperatorCoherence, Terms
 from csot.ot.cosine import CosineCoherence
+from csot.ot.memory import Memory
 from csot.ot.neighbours import neighbour_graph
 from csot.ot.numerics import LOG_ZERO, widest_float
 from csot.ot.reduce import OneShard, Reduce
@@ -19,7 +20,7 @@ from csot.ot.similarity import FunctionSimilarity, MatrixSimilarity, Similarity
 
 
 def read_probabilities(
-    pred_probs: object | None, log_probs: object | None
+    pred_probs: object | None, log_probs: object | None, memory: Memory
 ) -> tuple[Door, Tensor, Tensor]:
     """The door, log P and P, both as new tensors (B, C, N)."""
     if (pred_probs is None) == (log_probs is None):
@@ -39,14 +40,22 @@ def read_probabilities(
     rows = floating(given if batched else given[None])
     door = Door(not isinstance(value, Tensor), batched, rows.device, rows.dtype)
     if pred_probs is None:
-        log_p = _class_major_log_probs(rows, slack)
-        return door, log_p, log_p.exp()
-    probs = _class_major_probs(rows, slack)
-    return door, probs.log().clamp_(min=LOG_ZERO), probs
+        _check_log_probs(rows, slack)
+        log_p = _class_major(rows, memory).clamp_(min=LOG_ZERO)
+        return door, log_p, torch.exp(log_p, out=memory.empty_like(log_p))
+    _check_probs(rows, slack)
+    probs = _class_major(rows, memory)
+    log_p = torch.log(probs, out=memory.empty_like(probs)).clamp_(min=LOG_ZERO)
+    return door, log_p, probs
 
 
-def _class_major_probs(pred_probs: Tensor, slack: float) -> Tensor:
-    """Checked P as a new (B, C, N) tensor, from (B, N, C)."""
+def _class_major(rows: Tensor, memory: Memory) -> Tensor:
+    """(B, N, C) as a new (B, C, N)."""
+    batch, n, n_classes = rows.shape
+    return memory.empty((batch, n_classes, n), rows.dtype, rows.device).copy_(rows.mT)
+
+
+def _check_probs(pred_probs: Tensor, slack: float) -> None:
     low, sums = float(pred_probs.amin()), pred_probs.sum(-1)
     if not bool(sums.isfinite().all()):
         raise ValueError(
@@ -59,11 +68,9 @@ def _class_major_probs(pred_probs: Tensor, slack: float) -> Tensor:
             "to logits, or pass log_probs="
         )
     _require_sums("pred_probs", "sums to", sums, slack, "apply softmax to logits")
-    return pred_probs.mT.clone(memory_format=torch.contiguous_format)
 
 
-def _class_major_log_probs(log_probs: Tensor, slack: float) -> Tensor:
-    """Checked log P as a new (B, C, N) tensor, from (B, N, C)."""
+def _check_log_probs(log_probs: Tensor, slack: float) -> None:
     bad = log_probs.isnan() | (log_probs == torch.inf)
     if bool(bad.any()):
         raise ValueError(
@@ -73,7 +80,6 @@ def _class_major_log_probs(log_probs: Tensor, slack: float) -> Tensor:
     sums = log_probs.exp().sum(-1)
     remedy = "apply log_softmax to logits"
     _require_sums("log_probs", "has exponentials that sum to", sums, slack, remedy)
-    return log_probs.mT.clone(memory_format=torch.contiguous_format).clamp_(min=LOG_ZERO)
 
 
 def read_labels(labels: object, door: Door, shape: tuple[int, int], n_classes: int) -> Tensor:
@@ -185,6 +191,7 @@ def read_coherence(
     labels: Tensor | None,
     door: Door,
     reduce: Reduce,
+    memory: Memory,
 ) -> Coherence | None:
     """The coherence terms, or None where they vanish or there is nothing to compare samples by."""
     pair = kappa if isinstance(kappa, (tuple, list)) else (kappa, kappa)
@@ -203,7 +210,7 @@ def read_coherence(
             return None
         vectors, norms = _read_features(features, door, shape)
         if similarity == "cosine":
-            made = CosineCoherence(vectors, norms, terms, reduce)
+            made = CosineCoherence(vectors, norms, terms, reduce, memory)
         elif isinstance(reduce, OneShard):
             made = OperatorCoherence(neighbour_graph(vectors, neighbours), terms, reduce)
         else:

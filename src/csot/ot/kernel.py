@@ -25,7 +25,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from csot.ot.numerics import chunks, csr_matrix, flush_, negligible
+from csot.ot.memory import Memory
+from csot.ot.numerics import CHUNK, chunks, csr_matrix, flush_, negligible
 from csot.ot.problem import Marginals
 from csot.ot.reduce import Reduce, log_sum_over_samples
 
@@ -67,13 +68,16 @@ class ScalingState:
 class Kernel:
     """K for a batch of problems, absorbed around wherever log v currently is."""
 
-    def __init__(self, shape: torch.Size, marginals: Marginals, reduce: Reduce) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], marginals: Marginals, reduce: Reduce, memory: Memory
+    ) -> None:
         self.marginals = marginals
         self.reduce = reduce
-        self.log_k = marginals.a.new_empty(shape)
-        self.absorbed = marginals.a.new_empty(shape)
-        # Kept, because fresh memory costs a CPU more than the numbers that are written to it.
-        self._scratch = marginals.a.new_empty(shape)
+        kind = (marginals.a.dtype, marginals.a.device)
+        self.log_k = memory.empty(shape, *kind)
+        self.absorbed = memory.empty(shape, *kind)
+        # For one part of the samples.
+        self.scratch = memory.empty((*shape[:2], min(shape[2], CHUNK)), *kind)
         self._log_v0 = torch.full_like(marginals.b, torch.inf)
         self.shift = torch.zeros_like(marginals.a)
         self.most = torch.ones_like(marginals.a)
@@ -81,10 +85,13 @@ class Kernel:
 
     def linearise(self, log_probs: Tensor, gradient: Tensor | None, epsilon: float) -> None:
         """Set log K = -G/epsilon for the cost G = -log P + gradient (Algorithm 2, line 4)."""
-        if gradient is None:
-            torch.div(log_probs, epsilon, out=self.log_k)
-        else:
-            torch.sub(log_probs, gradient, out=self.log_k).div_(epsilon)
+        # In parts, because what is subtracted is written down before it becomes float64.
+        for part in chunks(log_probs.shape[-1]):
+            given, log_k = log_probs[..., part], self.log_k[..., part]
+            if gradient is None:
+                torch.div(given, epsilon, out=log_k)
+            else:
+                torch.sub(given, gradient[..., part], out=log_k).div_(epsilon)
         if self.marginals.without_share is not None:
             self.log_k.masked_fill_(self.marginals.without_share.bool()[..., None], -torch.inf)
         self._log_v0 = torch.full_like(self._log_v0, torch.inf)
@@ -153,8 +160,7 @@ class Kernel:
             absorbed, weight = absorbed.index_select(-1, bound), weight[:, bound]
         coupling = absorbed.new_zeros(len(weight), absorbed.shape[1], absorbed.shape[1])
         for part in chunks(weight.shape[-1]):
-            space = self._scratch[..., : weight.shape[-1]][..., part]
-            rows = torch.mul(absorbed[..., part], weight[:, None, part], out=space)
+            rows = self._scaled(absorbed[..., part], weight[:, part])
             coupling.baddbmm_(rows, rows.mT)
         curvature = self.reduce.sum(coupling).mul_(state.w[..., None]).mul_(-state.w[:, None])
         curvature.diagonal(dim1=-2, dim2=-1).add_(state.column_sums)
@@ -173,22 +179,32 @@ class Kernel:
         if self._sparse is not None:
             squares = (self._sparse.by_class_squared @ weight[0])[None]
         else:
-            torch.mul(self.absorbed, self.absorbed, out=self._scratch)
-            squares = (self._scratch @ weight[..., None])[..., 0]
+            squares = torch.zeros_like(state.w)
+            for part in chunks(weight.shape[-1]):
+                entries = self.absorbed[..., part]
+                space = self.scratch[..., : entries.shape[-1]]
+                squared = torch.mul(entries, entries, out=space)
+                squares += (squared @ weight[:, part, None])[..., 0]
         own = self.reduce.sum(squares) * state.w**2
         return torch.maximum(state.column_sums - own, 1e-6 * state.column_sums)
 
     def plan(self, state: ScalingState, out: Tensor) -> Tensor:
         """diag(u) K diag(v), written to ``out``."""
-        torch.mul(self.absorbed, state.row_scale[:, None], out=self._scratch)
-        out.copy_(self._scratch.mul_(state.w[..., None]))
-        return flush_(out, negligible(out.dtype))
+        for part in chunks(out.shape[-1]):
+            scaled = self._scaled(self.absorbed[..., part], state.row_scale[:, part])
+            flush_(out[..., part].copy_(scaled.mul_(state.w[..., None])), negligible(out.dtype))
+        return out
 
     def best_class(self, state: ScalingState) -> Tensor:
         """argmax_k of K_ki v_k, well defined even in rows whose mass underflows: (B, N)."""
         return (self.absorbed * state.w[..., None]).max(1).indices
 
+    def _scaled(self, entries: Tensor, factors: Tensor) -> Tensor:
+        """Entries (B, C, n) of some samples times a factor (B, n) for each; good until the next."""
+        return torch.mul(entries, factors[:, None], out=self.scratch[..., : entries.shape[-1]])
+
     def absorb(self, log_v: Tensor) -> None:
+        """Centre K~ on log v."""
         torch.add(self.log_k, log_v[..., None], out=self.absorbed)
         self.shift = self.absorbed.amax(1)
         self.absorbed.sub_(self.shift[:, None]).exp_()

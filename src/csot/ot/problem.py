@@ -14,6 +14,7 @@ from functools import cached_property
 from torch import Tensor
 
 from csot.ot.coherence import Coherence
+from csot.ot.memory import Memory
 from csot.ot.reduce import Reduce
 
 
@@ -63,3 +64,4 @@ class Problem:
     coherence: Coherence | None
     epsilon: float
     reduce: Reduce
+    memory: Memory

@@ -25,6 +25,7 @@ from csot.ot.inputs import (
     read_probabilities,
     row_capacities,
 )
+from csot.ot.memory import working_memory
 from csot.ot.numerics import ConvergenceWarning, marginal_tolerance
 from csot.ot.plan import Plan
 from csot.ot.problem import Marginals, Problem
@@ -144,42 +145,46 @@ def solve(
     array([ True, False, False,  True])
     """
     reduce = _rows_of(group)
-    # Cheaper than no_grad; what is returned is copied, so that it may enter a loss.
-    with torch.inference_mode():
-        door, log_p, probs = read_probabilities(pred_probs, log_probs)
-        batch, n_classes, n = log_p.shape
-        given = None if labels is None else read_labels(labels, door, (batch, n), n_classes)
-        share = checked_budget(budget)
-        capacities = row_capacities(door.tensor("row_weights", row_weights), log_p, reduce)
-        prior = read_prior(class_prior, given, capacities, n_classes, door, reduce)
-        problem = Problem(
-            log_probs=log_p,
-            marginals=Marginals(capacities, share * prior, balanced=share == 1),
-            coherence=read_coherence(
-                coherence,
-                similarity,
-                features,
-                neighbours,
-                probs if read_choice("coherence_on", coherence_on, WEIGHTS) == "probs" else -log_p,
-                given,
-                door,
-                reduce,
-            ),
-            epsilon=checked_positive("epsilon", epsilon),
-            reduce=reduce,
-        )
-        name = _inner_method(method)
-        outcome = minimise(
-            problem,
-            INNER_METHODS[name],
-            _stopping(log_p.dtype, max_inner, inner_iterations),
-            max_outer=_count("max_outer", max_outer),
-            tolerance=checked_positive("tolerance", tolerance, zero_allowed=True),
-            log_v=None if start is None else _potentials_of(start, problem.marginals.b, door),
-        )
-    if tolerance > 0 and not bool(outcome.converged.all()):
-        _warn(outcome)
-    return _as_plan(outcome, problem, prior, share, name, door)
+    with working_memory() as memory:
+        # Cheaper than no_grad; what is returned is copied, so that it may enter a loss.
+        with torch.inference_mode():
+            door, log_p, probs = read_probabilities(pred_probs, log_probs, memory)
+            batch, n_classes, n = log_p.shape
+            given = None if labels is None else read_labels(labels, door, (batch, n), n_classes)
+            share = checked_budget(budget)
+            capacities = row_capacities(door.tensor("row_weights", row_weights), log_p, reduce)
+            prior = read_prior(class_prior, given, capacities, n_classes, door, reduce)
+            on_probs = read_choice("coherence_on", coherence_on, WEIGHTS) == "probs"
+            problem = Problem(
+                log_probs=log_p,
+                marginals=Marginals(capacities, share * prior, balanced=share == 1),
+                coherence=read_coherence(
+                    coherence,
+                    similarity,
+                    features,
+                    neighbours,
+                    probs if on_probs else -log_p,
+                    given,
+                    door,
+                    reduce,
+                    memory,
+                ),
+                epsilon=checked_positive("epsilon", epsilon),
+                reduce=reduce,
+                memory=memory,
+            )
+            name = _inner_method(method)
+            outcome = minimise(
+                problem,
+                INNER_METHODS[name],
+                _stopping(log_p.dtype, max_inner, inner_iterations),
+                max_outer=_count("max_outer", max_outer),
+                tolerance=checked_positive("tolerance", tolerance, zero_allowed=True),
+                log_v=None if start is None else _potentials_of(start, problem.marginals.b, door),
+            )
+        if tolerance > 0 and not bool(outcome.converged.all()):
+            _warn(outcome)
+        return _as_plan(outcome, problem, prior, share, name, door)
 
 
 def _inner_method(method: str) -> str:
