@@ -34,6 +34,7 @@ from rich.progress import track
 from rich.table import Table
 
 import csot
+from csot.ot import compiled
 from csot.ot.feasible import round_onto
 from csot.ot.problem import Marginals
 from csot.ot.reduce import OneShard
@@ -338,6 +339,7 @@ def main() -> None:
     about = {
         "command": " ".join(sys.argv),
         "torch": torch.__version__,
+        "compiled": compiled.is_available(),
         "threads": torch.get_num_threads(),
         "processor": platform.processor() or platform.machine(),
         "seed": arguments.seed,

@@ -186,19 +186,23 @@ def newton_direction(frame: Frame, rules: Rules, view: View, damping: float) -> 
 
 @compiled
 def saturated_coupling(frame: Frame, rules: Rules, view: View, damping: float) -> Floats:
-    """sum over saturated rows of QQ'/a, but for w on either side: (C, C)."""
+    """sum over saturated rows of QQ'/a, but for w on either side: (C, C), its lower half."""
     n_classes, n = frame.kernel.shape
     coupling = np.zeros((n_classes, n_classes))
-    rows, count = frame.scratch, 0
+    room = frame.scratch.shape[1]
+    chosen, weights, count = np.empty(room, np.int64), np.empty(room), 0
     for i in range(n):
         share = saturation(frame, rules, view, damping, i)
         if share > 0:
-            weight = view.row_scale[i] * math.sqrt(share / frame.a[i])
-            for k in range(n_classes):
-                rows[k, count] = frame.kernel[k, i] * weight
+            chosen[count] = i
+            weights[count] = view.row_scale[i] * math.sqrt(share / frame.a[i])
             count += 1
-        if count == rows.shape[1] or i == n - 1:
-            add_products(rows, count, coupling)
+        if count == room or i == n - 1:
+            for k in range(n_classes):
+                entries, row = frame.kernel[k], frame.scratch[k]
+                for j in range(count):
+                    row[j] = entries[chosen[j]] * weights[j]
+            add_products(frame.scratch, count, coupling)
             count = 0
     return coupling
 
@@ -219,20 +223,38 @@ def saturation(frame: Frame, rules: Rules, view: View, damping: float, i: int) -
 
 @compiled
 def add_products(rows: Floats, count: int, total: Floats) -> None:
-    """total += rows rows', of the first ``count`` columns."""
-    for k in range(len(rows)):
-        for m in range(k + 1):
-            product = 0.0
+    """total += rows rows', of the first ``count`` columns, in the lower half of total.
+
+    Two rows with two rows at a time, because reading them takes longer than multiplying them.
+    """
+    n_rows = len(rows)
+    for k in range(0, n_rows - 1, 2):
+        p, q = rows[k], rows[k + 1]
+        for m in range(0, k + 2, 2):
+            x, y = rows[m], rows[m + 1]
+            px = py = qx = qy = 0.0
             for j in range(count):
-                product += rows[k, j] * rows[m, j]
-            total[k, m] += product
-            if m < k:
-                total[m, k] += product
+                px += p[j] * x[j]
+                py += p[j] * y[j]
+                qx += q[j] * x[j]
+                qy += q[j] * y[j]
+            total[k, m] += px
+            total[k, m + 1] += py
+            total[k + 1, m] += qx
+            total[k + 1, m + 1] += qy
+    if n_rows % 2 == 1:
+        p = rows[n_rows - 1]
+        for m in range(n_rows):
+            x, px = rows[m], 0.0
+            for j in range(count):
+                px += p[j] * x[j]
+            total[n_rows - 1, m] += px
 
 
 @compiled
 def solve_by_cholesky(matrix: Floats, x: Floats) -> bool:
-    """x becomes matrix^-1 x, and the matrix its factor; False if it is not positive definite."""
+    """x becomes matrix^-1 x, and the matrix, of which the lower half counts, its factor; False if
+    it is not positive definite."""
     n = len(x)
     for j in range(n):
         pivot = matrix[j, j]

@@ -78,6 +78,11 @@ def _is_small(kernel: Kernel) -> bool:
     )
 
 
+def is_available() -> bool:
+    """Whether numba is there to compile."""
+    return _loops() is not None
+
+
 @cache
 def _loops() -> ModuleType | None:
     """``climb``, unless numba is missing (``pip install 'csot[fast]'``), does not go with this
