@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+
+from csot.ot.kernel import Kernel
+from csot.ot.memory import Memory
+from csot.ot.problem import Marginals
+from csot.ot.reduce import OneShard
 
 Floats = npt.NDArray[np.floating]
 Integers = npt.NDArray[np.integer]
@@ -62,3 +68,22 @@ def violation(coupling: Floats, row_weights: Floats, totals: Floats) -> float:
     columns = np.abs(coupling.sum(0) - totals)[shared] / totals[shared]
     unshared = np.abs(coupling.sum(0))[~shared].max(initial=0.0)
     return float(max(rows, columns.max(), unshared, -coupling.min()))
+
+
+def make_kernel(
+    n: int, n_classes: int, budget: float, epsilon: float, seed: int, *, empty: bool = False
+) -> Kernel:
+    """Random costs, capacities and shares; with ``empty``, a class without a share."""
+    rng = np.random.default_rng(seed)
+    log_probs = np.log(rng.dirichlet(np.full(n_classes, 0.5), n).T.clip(1e-30))
+    a, share = rng.dirichlet(np.full(n, 5.0)), rng.dirichlet(np.full(n_classes, 2.0))
+    if empty:
+        share[0] = 0.0
+        share /= share.sum()
+    marginals = Marginals(
+        torch.from_numpy(a)[None], torch.from_numpy(budget * share)[None], balanced=budget == 1
+    )
+    shape = torch.Size((1, n_classes, n))
+    kernel = Kernel(shape, marginals, OneShard(), Memory())
+    kernel.linearise(torch.from_numpy(log_probs)[None], None, epsilon)
+    return kernel

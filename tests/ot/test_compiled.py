@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,28 +16,9 @@ from csot.ot.kernel import Kernel
 from csot.ot.memory import Memory
 from csot.ot.problem import Marginals
 from csot.ot.reduce import OneShard
-from helpers import make_instance
+from helpers import make_instance, make_kernel
 
 TIGHT = Stopping(tolerance=1e-11, limit=1000)
-
-
-def make_kernel(
-    n: int, n_classes: int, budget: float, epsilon: float, seed: int, *, empty: bool = False
-) -> Kernel:
-    """Random costs, capacities and shares; with ``empty``, a class without a share."""
-    rng = np.random.default_rng(seed)
-    log_probs = np.log(rng.dirichlet(np.full(n_classes, 0.5), n).T.clip(1e-30))
-    a, share = rng.dirichlet(np.full(n, 5.0)), rng.dirichlet(np.full(n_classes, 2.0))
-    if empty:
-        share[0] = 0.0
-        share /= share.sum()
-    marginals = Marginals(
-        torch.from_numpy(a)[None], torch.from_numpy(budget * share)[None], balanced=budget == 1
-    )
-    shape = torch.Size((1, n_classes, n))
-    kernel = Kernel(shape, marginals, OneShard(), Memory())
-    kernel.linearise(torch.from_numpy(log_probs)[None], None, epsilon)
-    return kernel
 
 
 @settings(max_examples=80, deadline=None)

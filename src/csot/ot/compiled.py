@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from csot.ot import inner
+from csot.ot.curvature import KINK_WIDTH
 from csot.ot.inner import InnerSolution, Stopping, finish
-from csot.ot.kernel import KINK_WIDTH, REACH, Kernel, ScalingState
+from csot.ot.kernel import REACH, Kernel, ScalingState
 from csot.ot.numerics import negligible
 from csot.ot.reduce import OneShard
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from csot.ot.curvature import Curvature
 from csot.ot.kernel import Kernel, ScalingState
 
 CHOLESKY_CLASSES = 192
@@ -202,22 +203,22 @@ def _newton_direction(
     kernel: Kernel, state: ScalingState, error: Tensor, damping: Tensor | None
 ) -> Tensor:
     marginals = kernel.marginals
-    saturation = kernel.saturation(state, damping)
+    curvature = Curvature(kernel, state, damping)
     # Newton on log(Q'1) = log b rather than on Q'1 = b: the same near the solution, and far from
     # it exact where no row is saturated, as a scaling step is.
     missing = (marginals.log_targets - state.column_sums.log()).clamp_(-50.0, 50.0)
     residual = state.column_sums * missing
     if marginals.b.shape[-1] > CHOLESKY_CLASSES:
-        step, solved = _by_conjugate_gradients(kernel, state, saturation, residual, error)
+        step, solved = _by_conjugate_gradients(kernel, state, curvature, residual, error)
         if solved or marginals.b.shape[-1] > CHOLESKY_AT_MOST:
             return step
-    return _by_cholesky(kernel, state, saturation, residual)
+    return _by_cholesky(kernel, state, curvature.matrix(), residual)
 
 
 def _by_cholesky(
-    kernel: Kernel, state: ScalingState, saturation: Tensor, residual: Tensor
+    kernel: Kernel, state: ScalingState, curvature: Tensor, residual: Tensor
 ) -> Tensor:
-    curvature, sums = kernel.curvature(state, saturation), state.column_sums
+    sums = state.column_sums
     curvature.diagonal(dim1=-2, dim2=-1).add_(sums, alpha=1e-13)
     if kernel.marginals.balanced:
         # Shifting every potential changes nothing: deflate that direction, residual is orthogonal.
@@ -232,15 +233,14 @@ def _by_cholesky(
 
 
 def _by_conjugate_gradients(
-    kernel: Kernel, state: ScalingState, saturation: Tensor, residual: Tensor, error: Tensor
+    kernel: Kernel, state: ScalingState, curvature: Curvature, residual: Tensor, error: Tensor
 ) -> tuple[Tensor, bool]:
     """The direction as exactly as the distance from the solution deserves; whether it is that."""
     if kernel.marginals.balanced:
         # Shifting every potential changes nothing: no residual may point that way.
         share = state.column_sums / state.column_sums.sum(-1, keepdim=True)
         residual = residual - residual.sum(-1, keepdim=True) * share
-    diagonal = kernel.curvature_diagonal(state, saturation)
-    inverse = 1 / diagonal
+    inverse = 1 / curvature.diagonal()
     x = torch.zeros_like(residual)
     preconditioned = inverse * residual
     direction = preconditioned
@@ -249,10 +249,10 @@ def _by_conjugate_gradients(
     for _ in range(CG_STEPS):
         if bool((energy <= target).all()):
             return x, True
-        image = kernel.curvature_times(state, saturation, direction)
-        curvature = torch.linalg.vecdot(direction, image)
-        ahead = (energy > target) & (curvature > 0)
-        step = torch.where(ahead, energy / curvature, 0.0)[:, None]
+        image = curvature.times(direction)
+        bend = torch.linalg.vecdot(direction, image)
+        ahead = (energy > target) & (bend > 0)
+        step = torch.where(ahead, energy / bend, 0.0)[:, None]
         x = x + step * direction
         residual = residual - step * image
         preconditioned = inverse * residual

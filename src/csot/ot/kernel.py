@@ -37,12 +37,6 @@ VANISHING = 1e-22
 """Entries of K~ below it are zero. After all the drift allowed they would still be below float64's
 rounding error, and small numbers multiplied become denormals, on which a CPU is very slow."""
 
-KINK_WIDTH = 10.0
-"""Excess log(Kv/a) up to which a fully damped row counts as unsaturated."""
-
-PICKY_WORK = 8_000_000
-"""N C^2 from which it pays to pick the rows that count before multiplying them."""
-
 SPARSE_CLASSES = 192
 SPARSE_DENSITY = 0.06
 """With more classes than this, of which fewer than this share do not vanish, K~ is kept sparse:
@@ -103,11 +97,11 @@ class Kernel:
             self.absorb(log_v)
             drift = torch.zeros_like(log_v)
         w = drift.exp_()
-        reach = self._times_columns(w)
+        reach = self.times_columns(w)
         row_scale = self.marginals.a / reach
         if not self.marginals.balanced:
             row_scale = torch.minimum(row_scale, self.most, out=row_scale)
-        column_sums = self.reduce.sum(self._times_rows(row_scale).mul_(w))
+        column_sums = self.reduce.sum(self.times_rows(row_scale).mul_(w))
         if self.marginals.without_share is not None:
             column_sums = column_sums + self.marginals.without_share
         return ScalingState(log_v, w, reach, row_scale, column_sums)
@@ -130,68 +124,12 @@ class Kernel:
 
     def row_sums(self, state: ScalingState) -> Tensor:
         """Q1: (B, N)."""
-        return state.row_scale * self._times_columns(state.w)
-
-    def saturation(self, state: ScalingState, damping: Tensor | None) -> Tensor:
-        """How far each row counts as one whose capacity binds, in [0, 1]: (B, N).
-
-        Undamped: 1 where it binds, 0 where u = 1. The semi-dual's curvature jumps there, so with
-        ``damping`` (B,) rows that bind only just count in part; fully damped none does, and the
-        Newton step below becomes a scaling step.
-        """
-        if damping is None:
-            if self.marginals.balanced:
-                return torch.ones_like(state.row_scale)
-            return (state.row_scale < self.most).to(state.row_scale.dtype)
-        keep = 1 - damping[:, None]
-        if self.marginals.balanced:
-            return keep.expand_as(state.row_scale)
-        depth = -self.log_u(state) / (KINK_WIDTH * damping[:, None])
-        return keep * depth.nan_to_num_(0.0, 1.0).clamp_(max=1.0)
-
-    def curvature(self, state: ScalingState, saturation: Tensor) -> Tensor:
-        """Minus the Hessian of the semi-dual in log v: diag(Q'1) - sum over saturated QQ'/a."""
-        weight = (saturation * self.marginals.inverse_a).sqrt_().mul_(state.row_scale)
-        absorbed = self.absorbed
-        work = absorbed.numel() * absorbed.shape[1]
-        if len(weight) == 1 and work > PICKY_WORK and not self.marginals.balanced:
-            # Rows whose capacity does not bind do not count: leave them out.
-            bound = weight[0].nonzero()[:, 0]
-            absorbed, weight = absorbed.index_select(-1, bound), weight[:, bound]
-        coupling = absorbed.new_zeros(len(weight), absorbed.shape[1], absorbed.shape[1])
-        for part in chunks(weight.shape[-1]):
-            rows = self._scaled(absorbed[..., part], weight[:, part])
-            coupling.baddbmm_(rows, rows.mT)
-        curvature = self.reduce.sum(coupling).mul_(state.w[..., None]).mul_(-state.w[:, None])
-        curvature.diagonal(dim1=-2, dim2=-1).add_(state.column_sums)
-        return curvature
-
-    def curvature_times(self, state: ScalingState, saturation: Tensor, x: Tensor) -> Tensor:
-        """The same matrix times a vector (B, C), by two matrix-vector products."""
-        weight = state.row_scale**2 * saturation * self.marginals.inverse_a
-        spread = weight * self._times_columns(state.w * x)
-        coupling = self.reduce.sum(self._times_rows(spread))
-        return state.column_sums * x - state.w * coupling
-
-    def curvature_diagonal(self, state: ScalingState, saturation: Tensor) -> Tensor:
-        """Its diagonal (B, C), kept away from zero: a preconditioner."""
-        weight = state.row_scale**2 * saturation * self.marginals.inverse_a
-        if self._sparse is not None:
-            squares = (self._sparse.by_class_squared @ weight[0])[None]
-        else:
-            squares = torch.zeros_like(state.w)
-            for part in chunks(weight.shape[-1]):
-                entries = self.absorbed[..., part]
-                space = self.scratch[..., : entries.shape[-1]]
-                squared = torch.mul(entries, entries, out=space)
-                squares += (squared @ weight[:, part, None])[..., 0]
-        own = self.reduce.sum(squares) * state.w**2
-        return torch.maximum(state.column_sums - own, 1e-6 * state.column_sums)
+        return state.row_scale * self.times_columns(state.w)
 
     def plan(self, state: ScalingState, out: Tensor) -> Tensor:
         """diag(u) K diag(v), written to ``out``."""
         for part in chunks(out.shape[-1]):
-            scaled = self._scaled(self.absorbed[..., part], state.row_scale[:, part])
+            scaled = self.scaled(self.absorbed[..., part], state.row_scale[:, part])
             flush_(out[..., part].copy_(scaled.mul_(state.w[..., None])), negligible(out.dtype))
         return out
 
@@ -199,7 +137,7 @@ class Kernel:
         """argmax_k of K_ki v_k, well defined even in rows whose mass underflows: (B, N)."""
         return (self.absorbed * state.w[..., None]).max(1).indices
 
-    def _scaled(self, entries: Tensor, factors: Tensor) -> Tensor:
+    def scaled(self, entries: Tensor, factors: Tensor) -> Tensor:
         """Entries (B, C, n) of some samples times a factor (B, n) for each; good until the next."""
         return torch.mul(entries, factors[:, None], out=self.scratch[..., : entries.shape[-1]])
 
@@ -218,7 +156,7 @@ class Kernel:
     def _many_classes(self) -> bool:
         return len(self.log_k) == 1 and self.log_k.shape[1] > SPARSE_CLASSES
 
-    def _times_columns(self, w: Tensor) -> Tensor:
+    def times_columns(self, w: Tensor) -> Tensor:
         """sum_k K~_ki w_k: (B, C) -> (B, N)."""
         if self._sparse is not None:
             return (self._sparse.by_sample @ w[0])[None]
@@ -226,7 +164,19 @@ class Kernel:
             return torch.mv(self.absorbed[0].mT, w[0])[None]
         return torch.bmm(w[:, None], self.absorbed)[:, 0]
 
-    def _times_rows(self, u: Tensor) -> Tensor:
+    def squares_times_rows(self, u: Tensor) -> Tensor:
+        """sum_i K~_ki^2 u_i: (B, N) -> (B, C)."""
+        if self._sparse is not None:
+            return (self._sparse.by_class_squared @ u[0])[None]
+        total = torch.zeros_like(self._log_v0)
+        for part in chunks(u.shape[-1]):
+            entries = self.absorbed[..., part]
+            space = self.scratch[..., : entries.shape[-1]]
+            squares = torch.mul(entries, entries, out=space)
+            total += (squares @ u[:, part, None])[..., 0]
+        return total
+
+    def times_rows(self, u: Tensor) -> Tensor:
         """sum_i K~_ki u_i: (B, N) -> (B, C)."""
         if self._sparse is not None:
             return (self._sparse.by_class @ u[0])[None]
