@@ -83,7 +83,6 @@ def make_kernel(
     marginals = Marginals(
         torch.from_numpy(a)[None], torch.from_numpy(budget * share)[None], balanced=budget == 1
     )
-    shape = torch.Size((1, n_classes, n))
-    kernel = Kernel(shape, marginals, OneShard(), Memory())
-    kernel.linearise(torch.from_numpy(log_probs)[None], None, epsilon)
+    kernel = Kernel(torch.from_numpy(log_probs)[None], marginals, OneShard(), Memory())
+    kernel.linearise(None, epsilon)
     return kernel

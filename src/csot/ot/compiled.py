@@ -69,12 +69,12 @@ def _row(values: npt.NDArray[np.float64]) -> Tensor:
 
 
 def _is_small(kernel: Kernel) -> bool:
-    batch, n_classes, n = kernel.log_k.shape
+    batch, n_classes, n = kernel.absorbed.shape
     return (
         batch == 1
         and n_classes <= MOST_CLASSES
         and n * n_classes <= MOST_ENTRIES
-        and kernel.log_k.device.type == "cpu"
+        and kernel.absorbed.device.type == "cpu"
         and isinstance(kernel.reduce, OneShard)
     )
 

@@ -19,7 +19,8 @@ def dykstra(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     marginals = kernel.marginals
     takes_part = (marginals.b > 0)[..., None]
     # A class without a share must stay finite, or its corrections would be inf - inf.
-    log_q = kernel.log_k.clamp(min=torch.finfo(kernel.log_k.dtype).min / 1e6)
+    log_k = kernel.log_k(slice(None), torch.empty_like(kernel.absorbed))
+    log_q = log_k.clamp_(min=torch.finfo(log_k.dtype).min / 1e6)
     correction_rows = torch.zeros_like(log_q)
     correction_columns = torch.zeros_like(log_q)
     limit = stopping.limit if stopping.fixed is None else stopping.fixed

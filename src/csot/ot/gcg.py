@@ -91,12 +91,12 @@ def minimise(
 ) -> Outcome:
     """Run Algorithm 2 until the gap is within ``tolerance`` of the objective."""
     coherence, epsilon = problem.coherence, problem.epsilon
-    kernel = Kernel(problem.log_probs.shape, problem.marginals, problem.reduce, problem.memory)
+    kernel = Kernel(problem.log_probs, problem.marginals, problem.reduce, problem.memory)
     inner_iterations = 0
     if log_v is None:
         log_v, inner_iterations = _gentle_start(problem, kernel, inner, stopping)
     # The first step, from Q = 0, where Omega has no slope: all the way to curriculum transport.
-    kernel.linearise(problem.log_probs, None, epsilon)
+    kernel.linearise(None, epsilon)
     solution = inner(kernel, log_v, stopping)
     inner_iterations += solution.iterations
     value = epsilon * _potential_value(problem, solution)
@@ -118,7 +118,7 @@ def minimise(
     for _ in range(1, max_outer):
         moments = _moments(problem, here)
         gradient = coherence.gradient(moments, here.plan)
-        kernel.linearise(problem.log_probs, gradient, epsilon)
+        kernel.linearise(gradient, epsilon)
         solution = inner(kernel, solution.state.log_v, stopping)
         inner_iterations += solution.iterations
         value = epsilon * _potential_value(problem, solution)
@@ -204,7 +204,7 @@ def _gentle_start(
     log_v, steps = _first_guess(problem, ladder[-1]), 0
     rough = Stopping(tolerance=1e-2, limit=100)
     for epsilon in reversed(ladder[1:]):
-        kernel.linearise(problem.log_probs, None, epsilon)
+        kernel.linearise(None, epsilon)
         solution = inner(kernel, log_v, rough)
         log_v, steps = solution.state.log_v * 4, steps + solution.iterations
     return log_v, steps

@@ -63,32 +63,37 @@ class Kernel:
     """K for a batch of problems, absorbed around wherever log v currently is."""
 
     def __init__(
-        self, shape: tuple[int, ...], marginals: Marginals, reduce: Reduce, memory: Memory
+        self, log_probs: Tensor, marginals: Marginals, reduce: Reduce, memory: Memory
     ) -> None:
         self.marginals = marginals
         self.reduce = reduce
+        self._log_probs = self._gains = log_probs
+        self._epsilon = 1.0
+        self._space = memory.empty_like(log_probs)
+        batch, n_classes, n = log_probs.shape
         kind = (marginals.a.dtype, marginals.a.device)
-        self.log_k = memory.empty(shape, *kind)
-        self.absorbed = memory.empty(shape, *kind)
+        self.absorbed = memory.empty((batch, n_classes, n), *kind)
         # For one part of the samples.
-        self.scratch = memory.empty((*shape[:2], min(shape[2], CHUNK)), *kind)
+        self.scratch = memory.empty((batch, n_classes, min(n, CHUNK)), *kind)
         self._log_v0 = torch.full_like(marginals.b, torch.inf)
         self.shift = torch.zeros_like(marginals.a)
         self.most = torch.ones_like(marginals.a)
         self._sparse: _Sparse | None = None
 
-    def linearise(self, log_probs: Tensor, gradient: Tensor | None, epsilon: float) -> None:
+    def linearise(self, gradient: Tensor | None, epsilon: float) -> None:
         """Set log K = -G/epsilon for the cost G = -log P + gradient (Algorithm 2, line 4)."""
-        # In parts, because what is subtracted is written down before it becomes float64.
-        for part in chunks(log_probs.shape[-1]):
-            given, log_k = log_probs[..., part], self.log_k[..., part]
-            if gradient is None:
-                torch.div(given, epsilon, out=log_k)
-            else:
-                torch.sub(given, gradient[..., part], out=log_k).div_(epsilon)
-        if self.marginals.without_share is not None:
-            self.log_k.masked_fill_(self.marginals.without_share.bool()[..., None], -torch.inf)
+        self._gains = self._log_probs
+        if gradient is not None:
+            self._gains = torch.sub(self._log_probs, gradient, out=self._space)
+        self._epsilon = epsilon
         self._log_v0 = torch.full_like(self._log_v0, torch.inf)
+
+    def log_k(self, part: slice, out: Tensor) -> Tensor:
+        """log K of some samples, written to ``out``."""
+        log_k = out.copy_(self._gains[..., part]).div_(self._epsilon)
+        if self.marginals.without_share is not None:
+            log_k.masked_fill_(self.marginals.without_share.bool()[..., None], -torch.inf)
+        return log_k
 
     def look(self, log_v: Tensor) -> ScalingState:
         """The row scaling that log v implies, and the marginals of the plan they make."""
@@ -116,7 +121,8 @@ class Kernel:
         tiny = negligible(state.w.dtype)
         if float(state.column_sums.min()) > tiny:
             return state.column_sums.log()
-        lifted = self.log_k + self.log_u(state)[:, None]
+        lifted = self.log_k(slice(None), torch.empty_like(self.absorbed))
+        lifted += self.log_u(state)[:, None]
         logs = log_sum_over_samples(lifted, self.reduce) + state.log_v
         if self.marginals.without_share is None:
             return logs
@@ -143,10 +149,10 @@ class Kernel:
 
     def absorb(self, log_v: Tensor) -> None:
         """Centre K~ on log v."""
-        torch.add(self.log_k, log_v[..., None], out=self.absorbed)
-        self.shift = self.absorbed.amax(1)
-        self.absorbed.sub_(self.shift[:, None]).exp_()
-        flush_(self.absorbed, VANISHING)
+        for part in chunks(self.absorbed.shape[-1]):
+            entries = self.log_k(part, self.absorbed[..., part]).add_(log_v[..., None])
+            shift = torch.amax(entries, 1, out=self.shift[:, part])
+            flush_(entries.sub_(shift[:, None]).exp_(), VANISHING)
         # Where u = 1. Flushed, as K~ is: its products would be denormals.
         self.most = flush_(self.shift.exp(), negligible(log_v.dtype))
         self._log_v0 = log_v
@@ -154,7 +160,7 @@ class Kernel:
 
     @property
     def _many_classes(self) -> bool:
-        return len(self.log_k) == 1 and self.log_k.shape[1] > SPARSE_CLASSES
+        return len(self.absorbed) == 1 and self.absorbed.shape[1] > SPARSE_CLASSES
 
     def times_columns(self, w: Tensor) -> Tensor:
         """sum_k K~_ki w_k: (B, C) -> (B, N)."""
