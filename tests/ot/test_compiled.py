@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -90,6 +92,44 @@ def test_only_one_small_problem_is_served() -> None:
     assert not served(2, 10, 1024)
     assert not served(1, 500, 500)
     assert not served(1, 10, 1_000_000)
+
+
+def test_numba_is_used_where_it_is(loops: str) -> None:
+    assert compiled.is_available() == (loops == "compiled")
+
+
+def test_potentials_that_skip_entries_are_a_start() -> None:
+    case = make_instance(50, 4, seed=0)
+    plan = csot.solve(case.pred_probs, budget=0.5)
+    skipping = dataclasses.replace(plan, log_v=np.repeat(plan.log_v, 2)[::2])
+    again = csot.solve(case.pred_probs, budget=0.5, start=skipping)
+    assert np.abs(again.coupling - plan.coupling).max() < 1e-9
+
+
+def test_no_limit_is_too_large() -> None:
+    case = make_instance(50, 4, seed=0)
+    assert csot.solve(case.pred_probs, budget=0.5, max_inner=2**70).converged
+
+
+def test_a_total_that_is_no_number_is_an_error() -> None:
+    climb = pytest.importorskip("csot.ot.climb")
+    ones = np.ones(2)
+    kernel = np.ones((2, 2))
+    frame = climb.Frame(kernel, kernel, ones, ones, ones, ones, 0 * ones, 0 * ones, False)
+    for sums in ([np.nan, 1.0], [1.0, np.nan]):
+        view = climb.View(ones, ones, ones, np.array(sums))
+        assert np.isnan(climb.column_error(frame, view))
+
+
+@pytest.mark.parametrize("error", [OSError, AttributeError, SystemError])
+def test_a_broken_numba_is_left_alone(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise error("damaged")
+
+    monkeypatch.setattr(compiled, "_try_out", fail)
+    assert getattr(compiled._loops, "__wrapped__", compiled._loops)() is None
 
 
 def test_without_numba_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,3 +78,20 @@ def test_plans_do_not_change_when_the_next_is_made() -> None:
     )
     plain = csot.solve(cases[0].pred_probs, budget=0.5)
     assert np.abs(nested.coupling - plain.coupling).max() < 1e-12
+
+
+def test_another_default_device_changes_nothing() -> None:
+    case = make_instance(8000, 6, seed=0)
+    expected = csot.solve(case.pred_probs, budget=0.5)
+    found: list[csot.Plan] = []
+
+    def solve_twice() -> None:
+        with torch.device("meta"):
+            found.append(csot.solve(case.pred_probs, budget=0.5))
+        found.append(csot.solve(case.pred_probs, budget=0.5))
+
+    # A thread of its own, which has no slab yet.
+    thread = threading.Thread(target=solve_twice)
+    thread.start()
+    thread.join()
+    assert [np.array_equal(plan.coupling, expected.coupling) for plan in found] == [True, True]

@@ -13,6 +13,10 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 import csot
+from csot.ot.coherence import Terms
+from csot.ot.cosine import CosineCoherence
+from csot.ot.memory import Memory
+from csot.ot.reduce import Shards
 from helpers import make_instance
 
 N, C = 60, 4
@@ -58,6 +62,16 @@ def _refusal(**more: Any) -> str:
     return "none"
 
 
+def _bound(rank: int) -> float:
+    """That of Omega, where the largest weight is in another process."""
+    weights = torch.full((1, C, 5), (rank + 1) / 3)
+    features = torch.ones(1, 5, 2)
+    terms = Terms(weights, 1.0, None, 0.0)
+    norms = features.norm(dim=-1)
+    coherence = CosineCoherence(features, norms, terms, Shards(dist.group.WORLD), Memory())
+    return float(coherence.most(torch.ones(1, C)))
+
+
 def _work(rank: int, folder: str) -> None:
     """One process: solve its rows of every problem, and write down what it got."""
     torch.set_num_threads(1)
@@ -72,6 +86,7 @@ def _work(rank: int, folder: str) -> None:
                 for name in ARRAYS + SHARED:
                     facts[f"{setting}/{problem}/{name}"] = getattr(plan, name)
     facts["knn"] = _refusal(similarity="knn")
+    facts["bound"] = _bound(rank)
     facts["matrix"] = _refusal(similarity=np.zeros((20, 20)))
     np.savez(f"{folder}/{rank}.npz", **facts)
     dist.barrier()
@@ -116,6 +131,11 @@ def test_shards_give_the_plan_of_one_process(
 def test_selection_counts_over_all_processes(answers: list[dict[str, Any]]) -> None:
     chosen = [int(answer["three unequal/half/selected"].sum()) for answer in answers]
     assert sum(chosen) == N // 2
+
+
+def test_processes_decide_alike(answers: list[dict[str, Any]]) -> None:
+    """Or one of them would wait for a sum that the others never ask for."""
+    assert len({float(answer["bound"]) for answer in answers}) == 1
 
 
 def test_what_needs_all_rows_is_refused(answers: list[dict[str, Any]]) -> None:

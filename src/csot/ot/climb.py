@@ -31,23 +31,30 @@ compiled = njit(
 
 
 class Frame(NamedTuple):
-    """The kernel K~ (C, N), and space for some of it; capacity, shift and most u e^shift of its
-    samples (N,); the target of its classes, 1 for those without a share, and log v0 (C,)."""
+    """The problem, with its kernel absorbed around log v0."""
 
     kernel: Floats
+    """K~ (C, N)."""
     scratch: Floats
+    """(C, n), space for some of its samples."""
     a: Floats
+    """(N,) capacities."""
     shift: Floats
+    """(N,) what was taken from the logarithm."""
     most: Floats
+    """(N,) e^shift: u e^shift where u = 1."""
     targets: Floats
+    """(C,) class totals; 1 for classes without a share."""
     absent: Floats
+    """(C,) 1 for classes without a share, else 0."""
     log_v0: Floats
+    """(C,)."""
     balanced: bool
 
 
 class Rules(NamedTuple):
-    """The numbers that ``inner`` and ``kernel`` have names for. They are arguments, because what
-    is compiled is kept, and would not notice that they have changed there."""
+    """The numbers that have names elsewhere. They are arguments, because what is compiled is kept,
+    and would not notice that they have changed there."""
 
     tolerance: float
     limit: int
@@ -61,7 +68,7 @@ class Rules(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the climb is and how it went so far; before the first look, after 0 steps."""
+    """Where the climb is and how it went so far; with 0 steps, it has not looked yet."""
 
     log_v: Floats
     steps: int
@@ -91,7 +98,7 @@ def climb(frame: Frame, rules: Rules, start: Place) -> tuple[int, Place, View]:
         steps, best = 1, error
         if error > 0.5 and steps < rules.limit:
             # Far off Newton's model says little: a scaling step.
-            if view.column_sums.min() <= rules.negligible:
+            if not view.column_sums.min() > rules.negligible:
                 return HARD, Place(log_v, steps, damping, best, idle), view
             log_v = log_v + np.log(frame.targets / view.column_sums)
             steps = 2
@@ -151,12 +158,13 @@ def look(frame: Frame, log_v: Floats, view: View) -> None:
 
 @compiled
 def column_error(frame: Frame, view: View) -> float:
+    """max_k |(Q'1)_k - b_k| / b_k; NaN if there is one."""
     worst = 0.0
     for k in range(len(frame.targets)):
         error = abs(view.column_sums[k] - frame.targets[k]) / frame.targets[k]
-        # So that NaN counts as the worst.
-        if not error <= worst:
-            worst = error
+        if error != error:
+            return float(error)
+        worst = max(worst, error)
     return worst
 
 

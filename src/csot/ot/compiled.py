@@ -22,6 +22,9 @@ MOST_CLASSES = 128
 MOST_ENTRIES = 2_000_000
 """Beyond these BLAS and several cores are worth more than the calls they cost."""
 
+LARGEST_LIMIT = 2**62
+"""What fits an integer of compiled code."""
+
 
 def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     """``inner.newton``; one small problem on a CPU in loops, if numba is there to compile them."""
@@ -32,7 +35,7 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     absent = marginals.without_share
     rules = loops.Rules(
         tolerance=stopping.tolerance,
-        limit=stopping.limit,
+        limit=min(stopping.limit, LARGEST_LIMIT),
         patience=inner.NEWTON_PATIENCE,
         reach=REACH,
         longest_step=inner.LONGEST_STEP,
@@ -41,7 +44,7 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
         least_damping=inner.LEAST_DAMPING,
         negligible=negligible(torch.float64),
     )
-    place = loops.Place(log_v[0].numpy(), 0, 0.0, float("inf"), 0)
+    place = loops.Place(log_v[0].contiguous().numpy(), 0, 0.0, float("inf"), 0)
     verdict = loops.ABSORB
     while verdict == loops.ABSORB:
         kernel.absorb(_row(place.log_v))
@@ -58,7 +61,8 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
         )
         verdict, place, view = loops.climb(frame, rules, place)
     if verdict == loops.HARD:
-        solution = inner.newton(kernel, _row(place.log_v), stopping)
+        rest = replace(stopping, limit=max(1, stopping.limit - place.steps))
+        solution = inner.newton(kernel, _row(place.log_v), rest)
         return replace(solution, iterations=solution.iterations + place.steps)
     return finish(kernel, ScalingState(_row(place.log_v), *map(_row, view)), place.steps)
 
@@ -86,10 +90,26 @@ def is_available() -> bool:
 
 @cache
 def _loops() -> ModuleType | None:
-    """``climb``, unless numba is missing (``pip install 'csot[fast]'``), does not go with this
-    NumPy, or finds no folder to keep what it compiles."""
+    """``climb``, tried once; None without numba (``pip install 'csot[fast]'``).
+
+    Also None whatever else goes wrong: numba does not go with this NumPy, finds no folder to keep
+    what it compiles, or a damaged one. Torch can do the same.
+    """
     try:
         from csot.ot import climb
-    except (ImportError, RuntimeError):
+
+        _try_out(climb)
+    except Exception:
         return None
     return climb
+
+
+def _try_out(loops: ModuleType) -> None:
+    """Climb a molehill: two rows, two classes."""
+    ones = np.ones(2)
+    kernel = np.array([[1.0, 0.5], [0.5, 1.0]])
+    frame = loops.Frame(
+        kernel, kernel.copy(), ones / 2, ones - 1, ones, ones / 4, ones - 1, ones - 1, False
+    )
+    rules = loops.Rules(1e-6, 10, 10, 8.0, 5.0, 10.0, 1e-3, 1e-5, 1e-120)
+    loops.climb(frame, rules, loops.Place(ones - 1, 0, 0.0, float("inf"), 0))

@@ -26,7 +26,9 @@ from csot.ot.numerics import CHUNK, chunks, dot, flush_, inverse_or_zero, neglig
 from csot.ot.reduce import Reduce
 
 STACKED_CLASSES = 48
+
 FEW_CENTROIDS = 48
+"""Up to so many, of both terms together, the products with the samples are faster the other way."""
 
 
 class CosineCoherence:
@@ -47,8 +49,9 @@ class CosineCoherence:
         self._scratch = memory.empty_like(weights)
         self._part = scale.new_empty(self._factors[..., :CHUNK].numel())
         self._own_class: _OwnClass | None = None
-        # kappa_P max P^2 + kappa_L.
-        self._heaviest = terms.kappa_label + terms.kappa_prediction * float(weights.amax()) ** 2
+        # kappa_P max P^2 + kappa_L: of all shards, so that all decide alike.
+        most = float(reduce.max(weights.amax().reshape(1)))
+        self._heaviest = terms.kappa_label + terms.kappa_prediction * most**2
         if terms.has_prediction:
             rooted = scale * terms.kappa_prediction**0.5
             torch.mul(weights, rooted[:, None], out=self._factors[:, 0])

@@ -60,7 +60,7 @@ class Curvature:
         return torch.maximum(sums - own, 1e-6 * sums)
 
     def _pick(self) -> Tensor | None:
-        """R without its zero columns, of a single problem with few others: (C, n)."""
+        """R without its zero columns, if they are at least half, of a single problem: (C, n)."""
         kernel, weight = self._kernel, self._weight
         batch, n_classes, n = kernel.absorbed.shape
         if batch > 1 or kernel.marginals.balanced or n * n_classes**2 <= PICKY_WORK:

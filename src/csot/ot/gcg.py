@@ -24,7 +24,7 @@ and goes all the way there. (The paper starts from ab', which spends a step on k
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -110,21 +110,22 @@ def minimise(
         return _outcome(
             problem, here, kernel, solution, objectives, gap, converged, inner_iterations
         )
-    spare = problem.memory.empty_like(plan)
+    spare, difference = problem.memory.empty_like(plan), problem.memory.empty_like(plan)
     finished = converged = torch.zeros_like(value, dtype=torch.bool)
     gap = torch.full_like(value, torch.inf)
     movement = _largest_change(problem, plan)
     step = torch.ones_like(value)
     for _ in range(1, max_outer):
-        moments = _moments(problem, here)
-        gradient = coherence.gradient(moments, here.plan)
+        here = _with_moments(problem, here)
+        assert here.moments is not None
+        gradient = coherence.gradient(here.moments, here.plan)
         kernel.linearise(gradient, epsilon)
         solution = inner(kernel, solution.state.log_v, stopping)
         inner_iterations += solution.iterations
         value = epsilon * _potential_value(problem, solution)
         plan = kernel.plan(solution.state, out=spare)
         cross = _inner_product(problem, gradient, plan)
-        difference = here.plan.sub_(plan)
+        torch.sub(plan, here.plan, out=difference)
         there = _point_beside(problem, here, difference, plan, value - cross, cross)
         fresh = here.energy + 2 * here.omega - value
         gap = torch.where(finished, gap, fresh.clamp(min=0))
@@ -134,8 +135,7 @@ def minimise(
         last_step, last_movement = step, movement
         step = _step_length(here, there, cross, gap, before=last_step)
         movement = _largest_change(problem, difference)
-        here = _move(problem, moments, difference, there, torch.where(finished, 0.0, step))
-        spare = difference
+        here, spare = _move(problem, here, there, torch.where(finished, 0.0, step))
         objectives.append(here.objective)
         converged = torch.where(finished, converged, settled)
         # The objective is flat at its minimum: a settled gap leaves the plan less precise than
@@ -251,9 +251,10 @@ def _point_beside(
     return _point(problem, plan, energy)
 
 
-def _moments(problem: Problem, point: _Point) -> Tensor:
-    assert problem.coherence is not None
-    return problem.coherence.moments(point.plan) if point.moments is None else point.moments
+def _with_moments(problem: Problem, point: _Point) -> _Point:
+    if point.moments is not None or problem.coherence is None:
+        return point
+    return replace(point, moments=problem.coherence.moments(point.plan))
 
 
 def _step_length(here: _Point, there: _Point, cross: Tensor, gap: Tensor, before: Tensor) -> Tensor:
@@ -269,19 +270,20 @@ def _rounding(here: _Point) -> Tensor:
     return torch.finfo(here.plan.dtype).eps * (here.energy.abs() + here.omega.abs())
 
 
-def _move(
-    problem: Problem, moments: Tensor, difference: Tensor, there: _Point, step: Tensor
-) -> _Point:
-    """(1-t) Q + t Q~ for each problem's own t, from the moments of Q, Q - Q~ and Q~."""
+def _move(problem: Problem, here: _Point, there: _Point, step: Tensor) -> tuple[_Point, Tensor]:
+    """(1-t) Q + t Q~ for each problem's own t; and the buffer that is free then."""
     if bool((step == 1).all()):
-        return there
+        return there, here.plan
+    there = _with_moments(problem, there)
     assert problem.coherence is not None
-    share = step.to(difference.dtype)[:, None, None]
+    assert here.moments is not None
+    assert there.moments is not None
+    share = step.to(here.plan.dtype)[:, None, None]
+    plan = here.plan.lerp_(there.plan, share)
     # Moments are linear in the plan: no need to look at the samples again.
-    moments = moments.lerp_(_moments(problem, there), share)
-    plan = there.plan.addcmul_(difference, 1 - share)
+    moments = here.moments.lerp_(there.moments, share)
     omega = problem.coherence.value(moments, plan)
-    return _Point(plan, moments, _energy(problem, plan), omega)
+    return _Point(plan, moments, _energy(problem, plan), omega), there.plan
 
 
 def _largest_change(problem: Problem, difference: Tensor) -> Tensor:

@@ -25,10 +25,10 @@ ALIGNMENT = 64
 
 
 class Memory:
-    """Hands out arrays, from the slab as long as there is room."""
+    """Hands out arrays, one after the other from the slab, until one does not fit."""
 
     def __init__(self, slab: Tensor | None = None) -> None:
-        self.slab = torch.empty(0, dtype=torch.uint8) if slab is None else slab
+        self.slab = _new_slab(0) if slab is None else slab
         self.wanted = 0
 
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -38,7 +38,7 @@ class Memory:
         start = self.wanted
         self.wanted += -(-size // ALIGNMENT) * ALIGNMENT
         if start + size > len(self.slab):
-            return torch.empty(shape, dtype=dtype)
+            return torch.empty(shape, dtype=dtype, device=device)
         return self.slab[start : start + size].view(dtype).view(shape)
 
     def empty_like(self, x: Tensor) -> Tensor:
@@ -57,4 +57,9 @@ def working_memory() -> Iterator[Memory]:
         yield memory
     finally:
         too_small = len(memory.slab) < memory.wanted <= KEPT_BYTES
-        _kept.slab = torch.empty(memory.wanted, dtype=torch.uint8) if too_small else memory.slab
+        _kept.slab = _new_slab(memory.wanted) if too_small else memory.slab
+
+
+def _new_slab(size: int) -> Tensor:
+    # Whatever device the user has made the default.
+    return torch.empty(size, dtype=torch.uint8, device="cpu")
