@@ -168,3 +168,17 @@ def test_a_warm_start_gives_the_same_plan() -> None:
     # Without coherence the potentials are the solution, and one look suffices to see it.
     cold = csot.solve(case.pred_probs, budget=0.5)
     assert csot.solve(case.pred_probs, budget=0.5, start=cold).inner_iterations == 1
+
+
+def test_autocast_does_not_round_a_plan() -> None:
+    case = make_instance(300, 4, seed=0)
+    arguments = {
+        "features": torch.from_numpy(case.features).float(),
+        "labels": torch.from_numpy(case.labels),
+        "budget": 0.5,
+    }
+    probs = torch.from_numpy(case.pred_probs).float()
+    expected = csot.solve(probs, **arguments)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        plan = csot.solve(probs, **arguments)
+    assert torch.equal(plan.coupling, expected.coupling)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
@@ -147,7 +148,7 @@ def solve(
     reduce = _rows_of(group)
     with working_memory() as memory:
         # Cheaper than no_grad; what is returned is copied, so that it may enter a loss.
-        with torch.inference_mode():
+        with torch.inference_mode(), _own_precision(pred_probs if log_probs is None else log_probs):
             door, log_p, probs = read_probabilities(pred_probs, log_probs, memory)
             batch, n_classes, n = log_p.shape
             given = None if labels is None else read_labels(labels, door, (batch, n), n_classes)
@@ -185,6 +186,12 @@ def solve(
         if tolerance > 0 and not bool(outcome.converged.all()):
             _warn(outcome)
         return _as_plan(outcome, problem, prior, share, name, door)
+
+
+def _own_precision(given: object) -> AbstractContextManager[object]:
+    """Within a user's autocast: no rounding to half precision."""
+    device = given.device.type if isinstance(given, Tensor) else "cpu"
+    return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
 def _inner_method(method: str) -> str:
