@@ -119,8 +119,11 @@ def _as(form: str, S: Floats) -> Any:
 
 @pytest.mark.parametrize("form", ["NumPy", "tensor", "COO", "CSR", "function"])
 @pytest.mark.parametrize("n_classes", [4, 70])
-def test_every_form_of_the_same_similarity_gives_the_same_plan(form: str, n_classes: int) -> None:
+def test_every_form_of_the_same_similarity_gives_the_same_plan(
+    form: str, n_classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Four classes: both terms in one product. Seventy: the label term by class."""
+    monkeypatch.setattr("csot.ot.cosine.STACKED_CLASSES", 48)
     case = make_instance(120, n_classes, seed=5)
     arguments = {"labels": case.labels, "budget": 0.5, "coherence": (2.0, 1.0), "max_outer": 50}
     expected = csot.solve(case.pred_probs, features=case.features, **arguments)
@@ -173,9 +176,10 @@ def test_neighbours_of_a_batch_are_those_of_its_problems() -> None:
 @pytest.mark.parametrize("n_classes", [4, 70])
 @pytest.mark.parametrize("kappa", [(1.5, 0.0), (0.0, 0.7), (1.5, 0.7)])
 def test_value_and_gradient_of_coherence(
-    kind: str, n_classes: int, kappa: tuple[float, float]
+    kind: str, n_classes: int, kappa: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against the reference, and against central differences of the reference's value."""
+    monkeypatch.setattr("csot.ot.cosine.STACKED_CLASSES", 48)
     case = make_instance(20, n_classes, seed=6)
     features = case.features.copy()
     features[3] = 0.0

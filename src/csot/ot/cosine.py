@@ -25,7 +25,7 @@ from csot.ot.memory import Memory
 from csot.ot.numerics import CHUNK, chunks, dot, flush_, inverse_or_zero, negligible
 from csot.ot.reduce import Reduce
 
-STACKED_CLASSES = 48
+STACKED_CLASSES = 128
 
 FEW_CENTROIDS = 48
 """Up to so many, of both terms together, the products with the samples are faster the other way."""
