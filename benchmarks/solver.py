@@ -4,6 +4,8 @@
     python benchmarks/solver.py --scaling       time and memory from 10,000 to 1,000,000 rows
     python benchmarks/solver.py --methods       our inner methods against each other
 
+With ``--plain`` without what numba compiles.
+
 The rival is ``published.py``: the paper's Algorithms 1 and 2 as stated (float64, dense similarity,
 10 x 100 fixed iterations, Armijo), and beside it ``lean``, the same without work that a careful
 author would avoid. Ours is ``csot.solve`` with its defaults on the same numbers in float32. Both
@@ -328,18 +330,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--largest", type=int, default=3000, help="leave out larger N")
     parser.add_argument("--scaling", action="store_true", help="time against N instead")
+    parser.add_argument("--plain", action="store_true", help="without what numba compiles")
     parser.add_argument("--methods", action="store_true", help="our inner methods instead")
     parser.add_argument("--one-size", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one_size:
         measure_size(arguments.one_size, arguments.seed)
         return
+    if arguments.plain:
+        compiled.MOST_ENTRIES = 0
     console = Console(width=140)
     RESULTS.mkdir(exist_ok=True)
     about = {
         "command": " ".join(sys.argv),
         "torch": torch.__version__,
-        "compiled": compiled.is_available(),
+        "compiled": compiled.is_available() and not arguments.plain,
         "threads": torch.get_num_threads(),
         "processor": platform.processor() or platform.machine(),
         "seed": arguments.seed,
@@ -363,7 +368,7 @@ def main() -> None:
         median = statistics.median(row.ratio for row in rows)
         console.print(f"median ratio {median:.0f}; budget {arguments.budget:g}")
         about |= {"budget": arguments.budget, "rows": [asdict(row) for row in rows]}
-        target = RESULTS / "solver.json"
+        target = RESULTS / ("solver_plain.json" if arguments.plain else "solver.json")
     target.write_text(json.dumps(about, indent=2) + "\n")
     console.print(f"written to {target.relative_to(Path(__file__).parent.parent)}")
 

@@ -129,7 +129,10 @@ def test_a_broken_numba_is_left_alone(
         raise error("damaged")
 
     monkeypatch.setattr(compiled, "_try_out", fail)
-    assert getattr(compiled._loops, "__wrapped__", compiled._loops)() is None
+    if not hasattr(compiled._loops, "__wrapped__"):
+        pytest.skip("numba is out of the way")
+    with pytest.warns(UserWarning, match="numba fails .damaged.; going on without it"):
+        assert compiled._loops.__wrapped__() is None
 
 
 def test_without_numba_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:

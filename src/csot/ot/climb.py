@@ -1,7 +1,8 @@
 """Newton's climb of ``inner`` in loops, compiled by numba: one problem, on a CPU.
 
 With ten thousand entries a step takes less time than telling torch about it. The steps, and the
-reasons for them, are those of ``inner.newton``; here they are only said once more, in loops.
+reasons for them, are those of ``inner.newton``; here they are only said once more, in loops. What
+changes there has to change here: ``tests/ot/test_compiled.py`` holds the two together.
 
 The kernel is absorbed around log v0 (see ``kernel``). Absorbing is torch's work, which has the
 faster exponential: where log v has wandered too far, the climb stops and asks for it.
@@ -181,7 +182,7 @@ def newton_direction(frame: Frame, rules: Rules, view: View, damping: float) -> 
     missing = np.minimum(np.maximum(np.log(frame.targets / sums), -50.0), 50.0)
     curvature = saturated_coupling(frame, rules, view, damping)
     for k in range(n_classes):
-        for m in range(n_classes):
+        for m in range(k + 1):
             curvature[k, m] *= -view.w[k] * view.w[m]
         curvature[k, k] += sums[k] * (1 + 1e-13)
     if frame.balanced:

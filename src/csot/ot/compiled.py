@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import cache
 from types import ModuleType
@@ -92,14 +93,17 @@ def is_available() -> bool:
 def _loops() -> ModuleType | None:
     """``climb``, tried once; None without numba (``pip install 'csot[fast]'``).
 
-    Also None whatever else goes wrong: numba does not go with this NumPy, finds no folder to keep
-    what it compiles, or a damaged one. Torch can do the same.
+    Also None, with a warning, whatever else goes wrong: numba does not go with this NumPy, finds
+    no folder to keep what it compiles, or a damaged one. Torch can do the same.
     """
     try:
         from csot.ot import climb
 
         _try_out(climb)
-    except Exception:
+    except ModuleNotFoundError:
+        return None
+    except Exception as error:
+        warnings.warn(f"csot.solve: numba fails ({error}); going on without it", stacklevel=2)
         return None
     return climb
 

@@ -21,6 +21,7 @@ many samples; potentials log u (B, N), log v (B, C).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -196,8 +197,13 @@ class _Sparse:
     """What does not vanish of one problem's K~ (C, N), in rows of classes and of samples."""
 
     by_class: Tensor
-    by_class_squared: Tensor
     by_sample: Tensor
+
+    @cached_property
+    def by_class_squared(self) -> Tensor:
+        matrix = self.by_class
+        places, squares = (matrix.crow_indices(), matrix.col_indices()), matrix.values().square()
+        return torch.sparse_csr_tensor(*places, squares, matrix.shape, check_invariants=False)
 
     @staticmethod
     def of(absorbed: Tensor) -> _Sparse | None:
@@ -210,6 +216,5 @@ class _Sparse:
         order = samples.argsort(stable=True)
         return _Sparse(
             csr_matrix(classes, samples, values, (n_classes, n)),
-            csr_matrix(classes, samples, values.square(), (n_classes, n)),
             csr_matrix(samples[order], classes[order], values[order], (n, n_classes)),
         )
