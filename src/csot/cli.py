@@ -77,6 +77,11 @@ Changes = Annotated[
 ]
 
 
+class Duplicates(str, Enum):
+    group = "group"
+    ignore = "ignore"
+
+
 @app.command()
 def clean(
     data: Annotated[
@@ -96,6 +101,14 @@ def clean(
     ] = None,
     image: ImageColumn = None,
     id_column: IdColumn = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of groups, such as patients: no row is judged by models that saw its "
+            "group.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -118,6 +131,10 @@ def clean(
         str | None,
         typer.Option(help="True shares of the classes: uniform, or cat=0.2,dog=0.8."),
     ] = None,
+    duplicates: Annotated[
+        Duplicates,
+        typer.Option(help="Near-duplicates: keep them out of each other's training, or not."),
+    ] = Duplicates.group,
     seed: Annotated[int, typer.Option(help="The result depends on the data and on it.")] = 0,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the results of other data in RUN.")
@@ -136,11 +153,14 @@ def clean(
     options = CleanOptions(
         data=data,
         out=out,
-        columns=Columns(label=label, text=text, image=image, id=id_column, features=chosen),
+        columns=Columns(
+            label=label, text=text, image=image, id=id_column, group=group, features=chosen
+        ),
         root=root,
         embedder=embedder,
         verified=verified,
         class_prior=class_prior,
+        duplicates=duplicates.value,
         seed=seed,
         force=force,
     )

@@ -19,15 +19,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.evidence import Evidence
 from csot.clean.findings import make_findings, misfits
+from csot.clean.groups import check_groups, encode_groups, join_groups
 from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
 from csot.clean.model import STAGES, FittedModel, fit_model
-from csot.clean.summary import describe
+from csot.clean.summary import describe, describe_duplicates
 from csot.clean.units import Units
 
 MEMBERS = ("linear", "csot", "fourier", "network")
 PREDICT_PRIORS = ("uniform", "estimated")
+DUPLICATES = ("group", "ignore")
 SHOW_PROGRESS_FROM = 5_000
 
 Result = TypeVar("Result")
@@ -69,6 +72,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     predict_prior : "uniform", "estimated" or (C,) array
         Class shares where ``predict`` is used. Uniform by default, as in the paper: the shares of
         a noisy collection are seldom those that matter later.
+    duplicates : "group" or "ignore"
+        Find near-duplicates and keep them in one fold, where they cannot confirm each other's
+        labels; or do not look for them.
     random_state : int, RandomState or None
         The result is a function of the data and of this number; None draws one.
     progress : bool, optional
@@ -94,6 +100,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         every row is ``uncertain``: noisy labels and silent features look alike.
     member_weights_ : dict
         What the judge gave to each candidate.
+    duplicate_groups_ : (N,) array
+        Group of near-duplicates that each row belongs to, numbered from 0; -1 for most.
     """
 
     def __init__(
@@ -103,6 +111,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_folds: int | None = None,
         class_prior: Any = None,
         predict_prior: Any = "uniform",
+        duplicates: str = "group",
         random_state: Any = 0,
         progress: bool | None = None,
     ) -> None:
@@ -110,6 +119,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_folds = n_folds
         self.class_prior = class_prior
         self.predict_prior = predict_prior
+        self.duplicates = duplicates
         self.random_state = random_state
         self.progress = progress
 
@@ -121,6 +131,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pred_probs: Any = None,
         sample_ids: Any = None,
         verified: Any = None,
+        groups: Any = None,
     ) -> LabelCleaner:
         """Judge every label.
 
@@ -129,7 +140,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         columns in the order of the sorted classes, as one more candidate; ``sample_ids`` (N,) for
         the index of ``findings_``; ``verified`` (N,): a mask of labels that are known to be right,
         or the right labels themselves, missing where unknown. Verified rows are never flagged, and
-        inform the rest.
+        inform the rest. ``groups`` (N,), such as the patient or the video of each row: no row is
+        judged by a model that has seen its group.
         """
         encoded, locked = _encode(y, verified)
         self._check_settings()
@@ -149,6 +161,14 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not units.varies.any():
             raise ValueError("features are the same in every row; nothing can be learned from them")
         self.classes_ = encoded.classes
+        features, seed = torch.from_numpy(units(rows, np.float32)), self._seed()
+        n_folds = self.n_folds or (10 if len(rows) < 2000 else 5)
+        duplicates = Duplicates.none(len(rows))
+        if self.duplicates == "group":
+            duplicates = find_duplicates(features, encoded.index, seed)
+        joint = join_groups(encode_groups(groups, len(rows)), duplicates.group, n_folds)
+        if groups is not None:
+            check_groups(joint, encoded.index, encoded.classes, n_folds)
         evidence = Evidence(
             torch.from_numpy(encoded.index), torch.from_numpy(locked), len(encoded.classes)
         )
@@ -157,17 +177,20 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         quiet_blas = threadpool_limits(limits=1, user_api="blas")
         with quiet_blas, _Stages(self.progress, len(rows)) as stages, torch.no_grad():
             model = fit_model(
-                torch.from_numpy(units(rows, np.float32)),
+                features,
                 evidence,
-                seed=self._seed(),
-                n_folds=self.n_folds or (10 if len(rows) < 2000 else 5),
+                seed=seed,
+                n_folds=n_folds,
                 members=self.members,
                 pred_probs=_checked_pred_probs(pred_probs, len(rows), encoded),
                 class_prior=_checked_prior("class_prior", self.class_prior, encoded.classes),
                 report=stages.begin,
+                groups=joint,
             )
         self.units_ = units
         self._record(model, encoded, locked, index)
+        self.duplicate_groups_ = duplicates.group
+        duplicates.add_notes(self.findings_, encoded.index)
         return self
 
     @_also_called(features="X")
@@ -192,6 +215,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What was found, for the terminal."""
         check_is_fitted(self)
         text = describe(self.findings_, self.noise_rate_, self.noise_matrix_, self.classes_)
+        duplicates = describe_duplicates(self.duplicate_groups_, self.findings_["given_label"])
+        text = "\n".join(filter(None, [text, duplicates]))
         if not self.informative_:
             text = "The features do not predict the labels beyond chance: no verdict.\n" + text
         return text
@@ -221,6 +246,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             not isinstance(self.n_folds, Integral) or self.n_folds < 2
         ):
             raise ValueError(f"n_folds must be a whole number, at least 2, got {self.n_folds!r}")
+        if self.duplicates not in DUPLICATES:
+            raise ValueError(f"duplicates must be one of {DUPLICATES}, got {self.duplicates!r}")
         if isinstance(self.predict_prior, str) and self.predict_prior not in PREDICT_PRIORS:
             raise ValueError(
                 f"predict_prior must be one of {PREDICT_PRIORS} or shares of the classes, got "

@@ -28,6 +28,7 @@ def find_label_issues(
     features: Any = None,
     *,
     class_names: Any = None,
+    groups: Any = None,
     random_state: int = 0,
 ) -> pd.DataFrame:
     """Judge labels by given probabilities; the columns of cleanlab's table, and ours.
@@ -36,7 +37,8 @@ def find_label_issues(
     (N, C) of models that have not seen the row's label (cross-validation), columns in the order of
     ``class_names``, else of the sorted names. With ``features`` (N, D) the cleaner's own models
     judge too, and given probabilities count as far as they predict held-out labels; a class that no
-    label names can then not be suggested, as nothing shows what it looks like.
+    label names can then not be suggested, as nothing shows what it looks like; they are not
+    trained on rows of the same group in ``groups`` (N,), and near-duplicates count as one group.
 
     Returns a DataFrame with ``is_label_issue``, ``label_score`` (also as ``label_quality``),
     ``given_label``, ``predicted_label``, ``corrected_label``, ``confidence``, ``status``, ``note``.
@@ -62,11 +64,18 @@ def find_label_issues(
     probs = probs[:, order]
     _warn_of_permuted_columns(probs, encoded.index, encoded.classes)
     _warn_of_in_sample(probs, encoded.index)
+    if groups is not None and features is None:
+        raise ValueError(
+            "groups is given without features: no model is trained here; keep the groups together "
+            "in the cross-validation that pred_probs come from, and leave groups out"
+        )
     if features is not None:
         cleaner = LabelCleaner(random_state=random_state, progress=False)
         present = np.unique(encoded.index[encoded.index >= 0])
         own = encoded.decode(encoded.index)
-        cleaner.fit(features, own, pred_probs=_restricted(probs, present), sample_ids=index)
+        cleaner.fit(
+            features, own, pred_probs=_restricted(probs, present), sample_ids=index, groups=groups
+        )
         return _with_quality(cleaner.findings_)
     evidence = Evidence.of_labels(torch.from_numpy(encoded.index), probs.shape[1])
     member = torch.from_numpy(probs).clamp_min(1e-12).log()

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from csot.clean.basis import Basis
 from csot.clean.evidence import Evidence, posterior
-from csot.clean.folds import Folds
+from csot.clean.folds import Folds, Integers
 from csot.clean.fourier import FourierMap
 from csot.clean.network import Networks, fit_networks
 from csot.clean.rounds import Round, curriculum_rounds
@@ -129,12 +129,13 @@ def fit_model(
     pred_probs: Tensor | None,
     class_prior: Tensor | None,
     report: Callable[[str], None],
+    groups: Integers | None = None,
 ) -> FittedModel:
-    """Fit everything. ``report`` is told each stage as it begins."""
+    """Fit everything. ``report`` is told each stage as it begins; ``groups`` share a fold."""
     labels = evidence.labels_to_learn()
-    folds = Folds.stratified(labels, n_folds, seed)
+    folds = Folds.stratified(labels, n_folds, seed, groups)
     report(STAGES[0])
-    scale, noise = _first_scale_and_noise(features, evidence, seed)
+    scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
     report(STAGES[1])
     basis = Basis(scale(features))
     weights, noise = settle(basis, folds, evidence, noise, rounds=6)
@@ -227,14 +228,17 @@ def posterior_with_prior(
     return truth, target, tilt
 
 
-def _first_scale_and_noise(features: Tensor, evidence: Evidence, seed: int) -> tuple[Scale, Tensor]:
+def _first_scale_and_noise(
+    features: Tensor, evidence: Evidence, seed: int, groups: Integers | None
+) -> tuple[Scale, Tensor]:
     """Features as given or standardised, whichever predicts held-out labels of a sample better."""
     deviation = features.std(0)
     columns = (deviation > 0).nonzero()[:, 0]
     mean, deviation = features[:, columns].mean(0), deviation[columns]
     sample = torch.from_numpy(np.random.default_rng(seed).permutation(len(features))[:SAMPLE])
     part = evidence.take(sample)
-    folds = Folds.stratified(part.labels_to_learn(), 5, seed)
+    together = None if groups is None else groups[sample.numpy()]
+    folds = Folds.stratified(part.labels_to_learn(), 5, seed, together)
     best: tuple[float, Scale, Tensor] | None = None
     for divisor in (torch.ones_like(deviation), deviation):
         scale = Scale(columns, mean, divisor)

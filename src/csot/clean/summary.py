@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from csot.clean.duplicates import count_duplicates
+
 
 def describe(
     findings: pd.DataFrame, noise_rate: float, noise_matrix: pd.DataFrame, classes: npt.NDArray[Any]
@@ -37,3 +39,14 @@ def describe(
     lines.append("labels of these true classes are right least often:")
     lines += [f"  {name}: {share:.1%}" for name, share in worst.items()]
     return "\n".join(lines)
+
+
+def describe_duplicates(groups: npt.NDArray[np.int64], labels: pd.Series[Any]) -> str:
+    """How many rows have a near-duplicate, and how many pairs differ in label; may be empty."""
+    found = count_duplicates(groups, labels)
+    if not found.rows:
+        return ""
+    return (
+        f"{found.rows:,} rows have a near-duplicate; {found.pairs_with_different_labels:,} of "
+        f"{found.pairs:,} such pairs carry different labels"
+    )

@@ -36,6 +36,7 @@ class CleanOptions:
     embedder: str | None = None
     verified: Path | None = None
     class_prior: str | None = None
+    duplicates: str = "group"
     seed: int = 0
     force: bool = False
 
@@ -47,10 +48,12 @@ class CleanOptions:
             "--text": columns.text,
             "--image": columns.image,
             "--id": columns.id,
+            "--group": columns.group,
             "--features": None if columns.features is None else ",".join(columns.features),
             "--root": self.root,
             "--embedder": self.embedder,
             "--class-prior": self.class_prior,
+            "--duplicates": None if self.duplicates == "group" else self.duplicates,
             "--seed": self.seed or None,
         }
         options = [[name, str(value)] for name, value in given.items() if value is not None]
@@ -92,13 +95,18 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
         features = features_of(data, cache, terminal)
     with clock("clean"):
         cleaner = LabelCleaner(
-            class_prior=prior, random_state=options.seed, progress=terminal.shows_progress
-        ).fit(features, data.labels, pred_probs, data.ids, verified)
+            class_prior=prior,
+            duplicates=options.duplicates,
+            random_state=options.seed,
+            progress=terminal.shows_progress,
+        ).fit(features, data.labels, pred_probs, data.ids, verified, data.groups)
     settings = {
         "label": options.columns.label,
         "text": options.columns.text,
         "image": options.columns.image,
         "id": options.columns.id,
+        "group": options.columns.group,
+        "duplicates": options.duplicates,
         "features": data.feature_columns,
         "embedder": None if cache is None else cache.embedder.name,
         "verified": None if verified is None else sum(label is not None for label in verified),

@@ -23,6 +23,8 @@ def show_outcome(
     cleaner: LabelCleaner, data: LabelledData, out: Path, again: list[str], terminal: Terminal
 ) -> None:
     """How many labels are wrong, which are mixed up, where the results are and what comes next."""
+    from csot.clean.summary import describe_duplicates
+
     findings = cleaner.findings_
     n = len(findings)
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -47,6 +49,10 @@ def show_outcome(
     terminal.say()
     if not cleaner.informative_:
         terminal.warn("the features do not predict the labels beyond chance: no label was changed")
+    duplicates = describe_duplicates(cleaner.duplicate_groups_, findings["given_label"])
+    if duplicates:
+        terminal.say(f"{duplicates} (duplicates.csv)")
+        terminal.say()
     issues = findings[findings["is_label_issue"]]
     pairs = Counter(
         (str(given), str(right))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,7 @@ def write_results(run: Run, judged: Judged) -> None:
     samples = sample_table(data)
     run.write_findings(findings)
     run.write_samples(samples)
+    run.write_duplicates(pd.Series(judged.cleaner.duplicate_groups_, index=findings.index))
     run.write_probabilities(judged.cleaner.posterior_)
     run.write_features(judged.cleaner.model_.rows[:, :NEIGHBOUR_AXES])
     table = data.table
@@ -76,6 +77,8 @@ def sample_table(data: LabelledData) -> pd.DataFrame:
 
 def summary_of(judged: Judged) -> dict[str, Any]:
     """Counts, estimates and circumstances."""
+    from csot.clean.duplicates import count_duplicates
+
     data, cleaner = judged.data, judged.cleaner
     findings = cleaner.findings_
     return {
@@ -86,6 +89,7 @@ def summary_of(judged: Judged) -> dict[str, Any]:
         "n_corrected": int((findings["status"] == "corrected").sum()),
         "n_uncertain": int((findings["status"] == "uncertain").sum()),
         "n_unlabelled": int(sum(label is None for label in data.labels)),
+        "duplicates": asdict(count_duplicates(cleaner.duplicate_groups_, findings["given_label"])),
         "noise_rate": cleaner.noise_rate_,
         "noise_matrix": np.asarray(cleaner.noise_matrix_),
         "class_prior": np.asarray(cleaner.class_prior_),

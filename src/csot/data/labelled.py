@@ -51,6 +51,8 @@ class LabelledData:
     """The user's own table, every row of it, indexed by id."""
     label_column: str | None = None
     feature_columns: list[str] | None = None
+    groups: npt.NDArray[np.object_] | None = None
+    """(N,); samples of one group belong together, missing where a sample belongs to none."""
     skipped: list[Skipped] = field(default_factory=list)
 
     def __len__(self) -> int:

@@ -28,6 +28,7 @@ class Columns:
     text: str | None = None
     image: str | None = None
     id: str | None = None
+    group: str | None = None
     features: Sequence[str] | None = None
 
 
@@ -44,7 +45,7 @@ def read_table(
     """
     names = column_names(path)
     columns = _settle(columns, names, path, labelled)
-    named = {columns.label, columns.id, columns.text, columns.image}
+    named = {columns.label, columns.id, columns.group, columns.text, columns.image}
     numeric: set[str] = set()
     if columns.text is None and columns.image is None:
         numeric = set(columns.features or names) - named
@@ -73,6 +74,9 @@ def read_table(
         chosen = list(columns.features or ())
         features = _matrix(table, chosen, path)
         data = replace(whole, features=features, feature_columns=chosen)
+    if columns.group is not None:
+        groups = [cell_text(cell) or None for cell in table[columns.group].reindex(data.ids)]
+        data = replace(data, groups=np.array(groups, dtype=object))
     if labelled:
         check_classes(data.labels, where)
     return data
@@ -91,6 +95,7 @@ def _settle(columns: Columns, names: list[str], path: Path, labelled: bool) -> C
         "--text": columns.text,
         "--image": columns.image,
         "--id": columns.id,
+        "--group": columns.group,
     }
     asked = [(option, name) for option, name in given.items() if name is not None]
     asked += [("--features", name) for name in columns.features or ()]

@@ -33,6 +33,7 @@ FINDINGS = "findings.csv"
 FINDINGS_PARQUET = "findings.parquet"
 SAMPLES = "samples.csv"
 SAMPLE_COLUMNS = ("image", "text")
+DUPLICATES = "duplicates.csv"
 SUMMARY = "summary.json"
 PROBABILITIES = "probabilities.npy"
 FEATURES = "features.npy"
@@ -47,6 +48,7 @@ OUTPUTS = (
     FINDINGS,
     FINDINGS_PARQUET,
     SAMPLES,
+    DUPLICATES,
     PROBABILITIES,
     FEATURES,
     CORRECTED_TABLE,
@@ -166,6 +168,17 @@ class Run:
     def read_samples(self) -> pd.DataFrame | None:
         """Text columns by id, empty where nothing was given; None if there is no such file."""
         return self._read_by_id(SAMPLES) if self._file(SAMPLES).exists() else None
+
+    def write_duplicates(self, groups: pd.Series[Any]) -> Path:
+        """duplicates.csv: the rows that have a near-duplicate, group by group.
+
+        ``groups`` holds the number of each row's group by id, -1 where it belongs to none.
+        """
+        found = groups[groups >= 0].sort_values(kind="stable")
+        ids, _ = tables.id_column(found.index)
+        frame = pd.DataFrame({ID: ids, "duplicate_group": found.to_numpy()})
+        tables.write_csv(self._file(DUPLICATES), frame)
+        return self._file(DUPLICATES)
 
     def write_summary(self, values: Mapping[str, Any]) -> Path:
         """summary.json, from anything that JSON or NumPy knows. Write it last."""

@@ -27,6 +27,9 @@ class Headline:
     expected: float
     spread: float
     noise_rate: float
+    duplicates: int
+    duplicate_pairs: int
+    duplicate_pairs_differ: int
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def headline(coded: Coded, summary: Mapping[str, Any]) -> Headline:
     labelled = int(coded.labelled.sum())
     expected = float(doubt.sum())
     rate = summary.get("noise_rate")
+    found = summary.get("duplicates")
+    duplicates = found if isinstance(found, dict) else {}
     return Headline(
         rows=len(coded.given),
         labelled=labelled,
@@ -76,6 +81,9 @@ def headline(coded: Coded, summary: Mapping[str, Any]) -> Headline:
         # Rows wrong independently, each with the probability 1 - score.
         spread=2 * float(np.sqrt(np.clip(doubt * (1 - doubt), 0, None).sum())),
         noise_rate=float(rate) if rate is not None else expected / max(labelled, 1),
+        duplicates=int(duplicates.get("rows") or 0),
+        duplicate_pairs=int(duplicates.get("pairs") or 0),
+        duplicate_pairs_differ=int(duplicates.get("pairs_with_different_labels") or 0),
     )
 
 

@@ -1,0 +1,215 @@
+"""Near-duplicates: rows so close together that a copy in another fold gives a label away.
+
+A copy of a row carries the same label, right or wrong, so a model trained on the copy confirms it.
+
+Exact copies are rows with equal features. In discrete features, such as a table of three
+categories, equal rows are common by chance and are not copies; see ``_are_copies``.
+
+Rows i and j are near-duplicates if  d_ij <= r min(s_i, s_j),  s_i the distance from i to its
+K-th nearest neighbour. In a neighbourhood of even density and dimension m, (d_j / d_K)^m is
+distributed as the j-th of K - 1 uniform order statistics, which gives
+
+    m = log 2 / median log(d_K / d_(K/2))        as Beta(K/2, K/2) has the median 1/2
+    r = (N (K - 1))^(-1/m), at most 1/4          at most one pair is expected by chance
+
+so that in few dimensions, where some points are always close, only next to equal rows count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+
+from csot.clean.groups import components
+from csot.clean.neighbourhoods import K, near_pairs
+
+Integers = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+
+FARTHEST = 0.25
+"""A near-duplicate is nearer than this share of the distance to the K-th neighbour."""
+COMMON = 4
+"""A row that occurs more often than this is a value of discrete features if most rows do."""
+LARGEST_SHARE = 0.01
+"""Larger groups, but at least K rows, are not formed: chains, or a value such as a blank image."""
+BLOCKS = 8
+"""Blocks of columns that are hashed separately; half of them against the other half."""
+ROWS_AT_A_TIME = 4096
+NOTE = "a near-duplicate has another label"
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Group of near-duplicates of each row (N,), numbered from 0, or -1."""
+
+    group: Integers
+
+    @staticmethod
+    def none(n_rows: int) -> Duplicates:
+        """No row has a near-duplicate."""
+        return Duplicates(np.full(n_rows, -1, dtype=np.int64))
+
+    def add_notes(self, findings: pd.DataFrame, labels: Integers) -> None:
+        """Fill in the empty notes of rows whose near-duplicates have another label."""
+        kept = (self.group >= 0) & (labels >= 0)
+        n_groups = int(self.group.max(initial=-1)) + 1
+        low, high = np.full(n_groups, labels.max(initial=0)), np.full(n_groups, -1)
+        np.minimum.at(low, self.group[kept], labels[kept])
+        np.maximum.at(high, self.group[kept], labels[kept])
+        rows = kept & np.append(low < high, False)[self.group]
+        note = findings["note"].to_numpy(dtype=object, copy=True)
+        note[rows & (note == "")] = NOTE
+        findings["note"] = note
+
+
+@dataclass(frozen=True)
+class DuplicateCounts:
+    """Rows that have a near-duplicate, their groups, and pairs where both have a label."""
+
+    rows: int
+    groups: int
+    pairs: int
+    pairs_with_different_labels: int
+
+
+def count_duplicates(group: Integers, labels: pd.Series[Any]) -> DuplicateCounts:
+    """Group of each row (N,) or -1, and its label (N,), which may be missing."""
+    codes = pd.factorize(labels)[0]
+    kept = (group >= 0) & (codes >= 0)
+    cells = np.stack([group[kept], codes[kept]])
+    same = _pairs_within(np.unique(cells, axis=1, return_counts=True)[1])
+    pairs = _pairs_within(np.bincount(group[kept]))
+    n_groups = int(group.max(initial=-1)) + 1
+    return DuplicateCounts(int((group >= 0).sum()), n_groups, pairs, pairs - same)
+
+
+def find_duplicates(features: Tensor, labels: Integers, seed: int) -> Duplicates:
+    """Groups of near-duplicates among the rows of ``features`` (N, D), float32 and finite.
+
+    ``labels`` (N,) class indices or -1: a group that would hold every row of a class is not formed,
+    because no model could learn that class without it. Equal rows are found by their hashes. Other
+    pairs are searched within random cells, exactly up to 256 rows; see ``neighbourhoods``.
+    """
+    n_rows = len(features)
+    varies = (features != features[:1]).any(0)
+    columns = features if bool(varies.all()) else features[:, varies]
+    if columns.shape[1] < 2 or n_rows < 3:
+        return Duplicates.none(n_rows)
+    hashes = _block_hashes(columns.numpy(), np.random.default_rng(seed))
+    _, first, value = np.unique(hashes.sum(1), return_index=True, return_inverse=True)
+    if len(first) < n_rows and not _are_copies(hashes, value):
+        return Duplicates.none(n_rows)
+    one, other = _near(columns[torch.from_numpy(first)], seed)
+    limit = max(K, int(LARGEST_SHARE * n_rows))
+    copies = _at_most(limit, value)
+    joined = components(len(first), one, other)[value]
+    # A component that is too large falls back to its exact copies.
+    copies = np.where(copies >= 0, copies + len(first), -1)
+    group = np.where(_sizes(joined) <= limit, joined, copies)
+    return Duplicates(_numbered(_spare_classes(group, labels)))
+
+
+def _block_hashes(columns: npt.NDArray[np.float32], rng: np.random.Generator) -> Hashes:
+    """(N, B) hashes of random blocks of columns; their sum is a hash of the whole row.
+
+    Multilinear over the bits of the numbers, modulo 2^64.
+    """
+    n_rows, n_columns = columns.shape
+    n_blocks = min(BLOCKS, n_columns)
+    order = rng.permutation(n_columns)
+    factors = rng.integers(0, 2**64, n_columns, dtype=np.uint64) | np.uint64(1)
+    starts = np.linspace(0, n_columns, n_blocks, endpoint=False).astype(np.int64)
+    hashes = np.empty((n_rows, n_blocks), dtype=np.uint64)
+    for start in range(0, n_rows, ROWS_AT_A_TIME):
+        part = slice(start, start + ROWS_AT_A_TIME)
+        numbers = columns[part][:, order] + np.float32(0)  # -0.0 equals 0.0
+        bits = numbers.view(np.uint32).astype(np.uint64)
+        bits *= factors
+        hashes[part] = np.add.reduceat(bits, starts, axis=1)
+    return hashes
+
+
+def _are_copies(hashes: Hashes, value: Integers) -> bool:
+    """Whether equal rows are copies, rather than values that discrete features take by chance.
+
+    If the halves of the columns were independent, (pairs equal in the one) x (pairs equal in the
+    other) / (all pairs) would be equal in both by chance. Copies are at least twice as many, and
+    most rows do not have many.
+    """
+    n_rows, n_blocks = hashes.shape
+    if np.median(_sizes(value)) > COMMON:
+        return False
+    equal = _pairs_within(np.bincount(value))
+    by_chance = []
+    for shift in range(n_blocks):
+        half = np.roll(np.arange(n_blocks) < n_blocks // 2, shift)
+        by_chance.append(
+            np.prod([_equal_pairs(hashes[:, side].sum(1)) for side in (half, ~half)], dtype=float)
+        )
+    return bool(2 * np.mean(by_chance) <= equal * n_rows * (n_rows - 1) / 2)
+
+
+def _near(rows: Tensor, seed: int) -> tuple[Integers, Integers]:
+    """Pairs of near-duplicates among rows that are all different."""
+    found = near_pairs(rows, FARTHEST, seed)
+    if found is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    spread = np.log(found.outer / found.middle)
+    dimension = np.log(2) / max(float(np.median(spread)), 1e-6)
+    radius = min(FARTHEST, float((len(rows) * (K - 1)) ** (-1 / dimension)))
+    scale = np.minimum(found.outer[found.one], found.outer[found.other])
+    near = found.distance <= radius * scale
+    return found.one[near], found.other[near]
+
+
+def _sizes(group: Integers) -> Integers:
+    """Number of rows in the group of each row (N,)."""
+    sizes: Integers = np.bincount(group)[group]
+    return sizes
+
+
+def _at_most(limit: int, group: Integers) -> Integers:
+    """The groups of two up to ``limit`` rows; -1 for all other rows."""
+    sizes = _sizes(group)
+    return np.where((sizes > 1) & (sizes <= limit), group, -1)
+
+
+def _spare_classes(group: Integers, labels: Integers) -> Integers:
+    """Without the groups that hold every row of some class."""
+    present = labels >= 0
+    if not present.any():
+        return group
+    n_classes = int(labels.max()) + 1
+    lowest = np.full(n_classes, np.iinfo(np.int64).max)
+    highest = np.full(n_classes, -1)
+    np.minimum.at(lowest, labels[present], group[present])
+    np.maximum.at(highest, labels[present], group[present])
+    confined = highest[(lowest == highest) & (highest >= 0)]
+    return np.where(np.isin(group, confined), -1, group)
+
+
+def _numbered(group: Integers) -> Integers:
+    """Groups of at least two rows, numbered by first appearance; -1 for all other rows."""
+    kept = np.flatnonzero(group >= 0)
+    _, first, member, size = np.unique(
+        group[kept], return_index=True, return_inverse=True, return_counts=True
+    )
+    first = np.where(size > 1, first, len(group))
+    rank = np.argsort(np.argsort(first))
+    numbered = np.full(len(group), -1, dtype=np.int64)
+    numbered[kept] = np.where(size > 1, rank, -1)[member]
+    return numbered
+
+
+def _equal_pairs(values: Hashes) -> int:
+    return _pairs_within(np.unique(values, return_counts=True)[1])
+
+
+def _pairs_within(sizes: Integers) -> int:
+    return int((sizes * (sizes - 1) // 2).sum())
