@@ -187,6 +187,39 @@ def test_table_of_features_in_a_process_of_its_own(folder: Path, digits: Digits)
     assert (corrected["corrected_label"] == digits.truth).mean() > 0.93
 
 
+def test_groups_and_duplicates_of_a_table(folder: Path, digits: Digits) -> None:
+    rows = np.concatenate([np.arange(300), np.arange(100)])
+    table = pd.DataFrame(digits.pixels[rows], columns=[f"p{k}" for k in range(64)])
+    table["class"], table["writer"] = digits.labels[rows], rows // 10
+    table.loc[300, "class"] = (table.loc[0, "class"] + 1) % 10
+    table.to_csv(folder / "digits.csv", index=False)
+    command = ("clean", "digits.csv", "--label", "class", "--group", "writer", "--out", "run")
+    result = csot(*command)
+    assert result.exit_code == 0, result.output
+    said = "200 rows have a near-duplicate; 1 of 100 such pairs carry different labels"
+    assert said in result.stdout
+    assert "--group writer" in result.stdout, "the next command keeps it"
+    found = pd.read_csv(folder / "run" / "duplicates.csv")
+    assert found["id"].tolist()[:4] == [0, 300, 1, 301]
+    assert found["duplicate_group"].tolist()[:4] == [0, 0, 1, 1]
+    summary = json.loads((folder / "run" / "summary.json").read_text())
+    assert summary["duplicates"]["rows"] == 200
+    assert summary["settings"]["group"] == "writer"
+    assert "writer" not in summary["settings"]["features"]
+    report = (folder / "run" / "report.html").read_text()
+    assert "200 rows have a near-duplicate" in report
+    assert "1 of 100 such pairs carry different labels" in report
+    findings = pd.read_csv(folder / "run" / "findings.csv", index_col="id")
+    assert findings.loc[[0, 300], "note"].tolist() == ["a near-duplicate has another label"] * 2
+
+    result = csot(*command, "--duplicates", "ignore")
+    assert result.exit_code == 0, result.output
+    assert "near-duplicate" not in result.stdout
+    assert "--duplicates ignore" in result.stdout
+    assert pd.read_csv(folder / "run" / "duplicates.csv").empty
+    assert "is no table" in fails("clean", "run", "--group", "writer", "--out", "other")
+
+
 def test_npz_with_probabilities_and_a_prior(folder: Path, digits: Digits) -> None:
     """Class names in an order of their own, one of them without a row."""
     names = np.array([*"jihgfedcba", "z"])

