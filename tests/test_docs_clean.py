@@ -34,6 +34,7 @@ def write_inputs(folder: Path) -> None:
     reviews.to_csv(folder / "reviews.csv", index=False)
     size = np.arange(12) % 2 + np.random.default_rng(0).normal(0, 0.1, (3, 12))
     measured = {"code": [f"{k:03d}" for k in range(12)], "kind": kinds}
+    measured["site"] = [f"s{k // 3}" for k in range(12)]
     measured |= dict(zip(("width", "height", "weight"), size, strict=True))
     pd.DataFrame(measured).to_csv(folder / "measured.csv", index=False)
     np.savez(folder / "features.npz", features=size.T, labels=np.array(kinds))
