@@ -59,7 +59,7 @@ def test_our_own_words_for_x_and_y(blobs: tuple[np.ndarray, np.ndarray]) -> None
     with pytest.raises(TypeError, match="nonsense"):
         one.fit(x, y, nonsense=1)
     parameters = list(inspect.signature(one.fit).parameters)
-    assert parameters == ["X", "y", "pred_probs", "sample_ids", "verified"]
+    assert parameters == ["X", "y", "pred_probs", "sample_ids", "verified", "groups"]
 
 
 def test_clone_keeps_the_settings_and_nothing_learned(blobs: tuple[np.ndarray, np.ndarray]) -> None:

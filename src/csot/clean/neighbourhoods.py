@@ -21,7 +21,8 @@ K = 16
 CELL = 256
 PIVOTS = 128
 """Cells that a cell is divided into at most."""
-PASSES = 2
+PASSES = 3
+ROWS_AT_A_TIME = 65_536
 DIMENSIONS = 64
 """Wider rows are projected at random, which keeps distances within about 9 percent."""
 SLACK = 1.5
@@ -120,13 +121,20 @@ def _cells(rows: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
         n_pivots = min(PIVOTS, -(-2 * len(cell) // CELL))
         own = rows[cell]
         pivots = own[torch.randperm(len(cell), generator=generator)[:n_pivots]]
-        nearest = (own @ pivots.T).mul_(2).sub_(pivots.square().sum(1)).argmax(1)
+        nearest = _nearest(own, pivots)
         order = nearest.argsort(stable=True)
         sizes = torch.bincount(nearest, minlength=n_pivots).tolist()
         if max(sizes) == len(cell):
             # Rows that rounding cannot tell apart: any division is as good as another.
             order, sizes = torch.arange(len(cell)), [len(cell) // 2, len(cell) - len(cell) // 2]
         waiting += [part for part in torch.split(cell[order], sizes) if len(part) > 1]
+
+
+def _nearest(rows: Tensor, pivots: Tensor) -> Tensor:
+    """Place of the nearest pivot of each row (N,)."""
+    square = pivots.square().sum(1)
+    parts = torch.split(rows, ROWS_AT_A_TIME)
+    return torch.cat([torch.addmm(square, x, pivots.T, alpha=-2).argmin(1) for x in parts])
 
 
 def _squared_distances(rows: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def embed_images(
 ) -> npt.NDArray[np.float32]:
     """Features (N, 1280), averaged over the image. Runs on a GPU where there is one.
 
-    ``model`` is "efficientnet-lite0", or "efficientnet-lite2": twice the time, a better look.
+    ``model`` is "efficientnet-lite0", or "efficientnet-lite2": half again the time.
     """
     import torch
     from rich.progress import track
