@@ -10,7 +10,8 @@ each one csot and every rival (``rivals/``: cleanlab's three ways, the plain cro
 k-NN votes, AUM, SimiFeat) are measured by the average precision of their scores, F1 of their flags,
 the share of labels right after correction, their noise rate, the test accuracy of their
 predictions, and seconds. No method sees a true label. Results go to JSON as they come, those of
-rivals to a file of their own; what is there from the same code and data is not run again.
+rivals to a file of their own; what is there from the same code and data is not run again. Two runs
+must not write to the same file at once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import cleanlab
@@ -53,7 +55,8 @@ def parse() -> argparse.Namespace:
     add("--verified", default="", help="numbers of verified rows, e.g. 0,50,100,200,500")
     add("--speed", action="store_true", help="only compare seconds")
     add("--repeats", type=int, default=3, help="of --speed")
-    add("--out", type=Path, default=RESULTS / "clean.json", help="results of csot")
+    add("--out", type=Path, default=RESULTS / "clean.json",
+        help="results of csot; those of --speed go beside it")  # fmt: skip
     add("--rivals-out", type=Path, default=RESULTS / "clean_rivals.json")
     add("--baseline", type=Path, default=RESULTS / "clean_baseline.json",
         help="results of csot to compare right labels with")  # fmt: skip
@@ -91,17 +94,16 @@ def wanted_cells(arguments: argparse.Namespace, data: Data | None) -> list[str]:
 
 
 def cells(arguments: argparse.Namespace, data: Data | None) -> Iterator[Cell]:
-    names = wanted_cells(arguments, data)
-    for space in arguments.features.split(","):
-        for seed in map(int, arguments.seeds.split(",")):
-            for name in names:
-                if data is None:
-                    cell = weak_labels.make_weak_cell(name, seed)
-                else:
-                    cell = make_cell(data, name, "embeddings" if space == "probs" else space, seed)
-                if data is None and space == "pca32":
-                    continue
-                yield run.as_probabilities(cell) if space == "probs" else cell
+    spaces = arguments.features.split(",")
+    if data is None:  # scikit-learn's features are weak as they are
+        spaces = [space for space in spaces if space != "pca32"]
+    seeds = [int(seed) for seed in arguments.seeds.split(",")]
+    for space, seed, name in product(spaces, seeds, wanted_cells(arguments, data)):
+        if data is None:
+            cell = weak_labels.make_weak_cell(name, seed)
+        else:
+            cell = make_cell(data, name, "embeddings" if space == "probs" else space, seed)
+        yield run.as_probabilities(cell) if space == "probs" else cell
 
 
 def run_cells(arguments: argparse.Namespace, data: Data | None, console: Console) -> list[Table]:
@@ -114,7 +116,8 @@ def run_cells(arguments: argparse.Namespace, data: Data | None, console: Console
     own_store = Store(arguments.out, own_version)
     baseline = Store(arguments.baseline, "")
     about = {"threads": torch.get_num_threads(), "torch": torch.__version__}
-    own_store.about = {"command": " ".join(["clean.py", *sys.argv[1:]]), **about}
+    command = ["clean.py", *(Path(word).name for word in sys.argv[1:])]
+    own_store.about = {"command": " ".join(command), **about}
     rival_store.about = {"cleanlab": cleanlab.__version__, **about}
     cache = run.Cache(arguments.cache, rivals_version)
     counts = [int(count) for count in arguments.verified.split(",") if count]
@@ -123,9 +126,8 @@ def run_cells(arguments: argparse.Namespace, data: Data | None, console: Console
     goals: list[tuple[Record, Record | None, Record | None]] = []
     for cell in cells(arguments, data):
         start = time.perf_counter()
-        say = lambda text: console.print(f"  {text}", style="dim")  # noqa: E731
         theirs = (
-            run.run_rivals(cell, rival_store, cache, say)
+            run.run_rivals(cell, rival_store, cache, lambda text: console.print(f"  {text}"))
             if "rivals" in methods
             else rival_store.any_version(cell.key, cell.fingerprint())
         )
@@ -145,7 +147,7 @@ def run_speed(arguments: argparse.Namespace, data: Data | None, console: Console
         raise SystemExit("--speed needs --data FILE: scikit-learn's data are too small")
     available = [name for name in SPEED_CELLS if name in CLASS_NOISE or name in data.files]
     names = available if arguments.cells is None else wanted_cells(arguments, data)
-    store = Store(RESULTS / "clean_speed.json", "speed")
+    store = Store(arguments.out.with_name(arguments.out.stem + "_speed.json"), "speed")
     records = []
     for name in names:
         cell = make_cell(data, name, "embeddings", 0)

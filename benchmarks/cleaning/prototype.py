@@ -15,7 +15,7 @@ import numpy as np
 from rivals.verdict import Labels, Scores
 
 POWERS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 14.0)
-STEPS = 60
+STEPS = 30
 
 
 def corrected_by_power(probs: Scores, given: Labels, power: float) -> Labels:

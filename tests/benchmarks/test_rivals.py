@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score
 from sklearn.model_selection import StratifiedKFold
 
-from rivals.aum import area_under_margin, margins
+from rivals.aum import area_under_margin, margins, training_margins
 from rivals.by_probe import judge_by_probe, judge_probabilities
 from rivals.hoc import NoiseModel, consensus, estimate, moments
 from rivals.judge import NAMES, judge_all
@@ -248,6 +248,23 @@ def test_the_lowest_scores_of_each_class_are_flagged() -> None:
 def test_a_margin_is_over_the_largest_other_logit() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 0.0, 4.0]])
     np.testing.assert_allclose(margins(logits, torch.tensor([1, 2])), [1.0, -1.0])
+
+
+def test_a_threshold_sample_is_judged_by_the_other_run(fitted: CrossValidated) -> None:
+    rows, given, seed = fitted.rows[:80], fitted.labels[:80], 3
+    order = np.random.default_rng(seed).permutation(80)
+    samples = [set(order[:20].tolist()), set(order[20:40].tolist())]
+    found, thresholds = [], []
+    for run, chosen in enumerate(samples):
+        labels = np.array([CLASSES if i in chosen else y for i, y in enumerate(given)])
+        found.append(training_margins(rows, labels, CLASSES + 1, seed + run))
+        thresholds.append(np.percentile([found[run][i] for i in sorted(chosen)], 99))
+    score, flagged = area_under_margin(rows, given, CLASSES, seed)
+    for i in range(80):
+        first = 1 if i in samples[0] else 0
+        assert flagged[i] == (found[first][i] <= thresholds[first])
+        runs = [run for run in range(2) if i not in samples[run]]
+        assert score[i] == pytest.approx(np.mean([found[run][i] for run in runs]))
 
 
 def test_aum_finds_planted_errors(task: tuple[Task, np.ndarray], fitted: CrossValidated) -> None:
