@@ -119,7 +119,8 @@ def run_cells(arguments: argparse.Namespace, data: Data | None, console: Console
     command = ["clean.py", *(Path(word).name for word in sys.argv[1:])]
     own_store.about = {"command": " ".join(command), **about}
     rival_store.about = {"cleanlab": cleanlab.__version__, **about}
-    cache = run.Cache(arguments.cache, rivals_version)
+    shared = [HERE / "rivals" / file for file in ("neighbours.py", "probe.py")]
+    cache = run.Cache(arguments.cache, code_version(*shared))
     counts = [int(count) for count in arguments.verified.split(",") if count]
     methods = arguments.methods.split(",")
     pairs: list[tuple[Record | None, Record | None]] = []
