@@ -1,0 +1,1 @@
+"""The parts of ``benchmarks/clean.py``: cells, measures, goals, tables and stored results."""
