@@ -102,6 +102,13 @@ def clean(
             help="Feature columns, comma-separated; else all numeric ones.", rich_help_panel=TABLE
         ),
     ] = None,
+    annotator: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the annotators: a row is then one vote, --id names the sample.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
     root: ImageRoot = None,
     embedder: Annotated[
         str | None,
@@ -113,6 +120,13 @@ def clean(
     verified: Annotated[
         Path | None,
         typer.Option(help="CSV with the columns id and label: decisions that are final."),
+    ] = None,
+    votes: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV with the columns id, annotator and label: more opinions, beside the labels "
+            "of DATA; a review writes one."
+        ),
     ] = None,
     class_prior: Annotated[
         str | None,
@@ -136,10 +150,11 @@ def clean(
     options = CleanOptions(
         data=data,
         out=out,
-        columns=Columns(label=label, text=text, image=image, id=id_column, features=chosen),
+        columns=Columns(label, text, image, id_column, chosen, annotator),
         root=root,
         embedder=embedder,
         verified=verified,
+        votes=votes,
         class_prior=class_prior,
         seed=seed,
         force=force,

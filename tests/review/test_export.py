@@ -144,7 +144,7 @@ def test_downloads_are_what_is_written(tmp_path: Path) -> None:
         stamp = page.partition('data-stamp="')[2].partition('"')[0]
         sent = {"stamp": stamp, "batch": "batch-export", "seen_only": False}
         written = client.post("/api/export", sent).json()["written"]
-        assert len(written) == 3
+        assert len(written) == 4
         for path in map(Path, written):
             answer = client.get(f"/download/{path.name}")
             assert answer.content == path.read_bytes()

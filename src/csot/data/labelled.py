@@ -51,6 +51,9 @@ class LabelledData:
     """The user's own table, every row of it, indexed by id."""
     label_column: str | None = None
     feature_columns: list[str] | None = None
+    votes: pd.DataFrame | None = None
+    """A row per vote (sample, annotator, label), where several annotators labelled the samples;
+    `labels` are then the majority's."""
     skipped: list[Skipped] = field(default_factory=list)
 
     def __len__(self) -> int:
