@@ -18,6 +18,7 @@ label they used, and (A, C), never (A, C, C).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,8 @@ Ints = npt.NDArray[np.int64]
 STRENGTHS: Floats = 10.0 ** np.arange(0, 6.5, 0.5)
 """Prior votes per class among which the evidence chooses kappa and s."""
 NEWTON_STEPS = 5
-LEAST_VARIANCE = 0.01
-"""Of tau^2 and sigma^2, which could never grow again from zero."""
+LEAST_VARIANCE = 0.1
+"""Of tau^2 and sigma^2: annotators are never all alike, and EM takes long to find that they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +88,15 @@ class Habits:
         return Habits(np.zeros(n_annotators), np.zeros((n_annotators, n_classes)))
 
 
+class Strengths(NamedTuple):
+    """Prior votes per class."""
+
+    common: float
+    """kappa"""
+    own: float
+    """s"""
+
+
 @dataclass(frozen=True, eq=False)
 class Confusions:
     """The matrices T_a, as far as votes need them."""
@@ -94,8 +104,7 @@ class Confusions:
     common: Floats
     """T (C, C)."""
     habits: Habits
-    strength: float
-    """s"""
+    strengths: Strengths
     counts: Floats
     """n_a[k, label] of each pair, (P, C)."""
     totals: Floats
@@ -104,8 +113,9 @@ class Confusions:
 
     def log_matrices(self) -> Floats:
         """log T_a[k, label] of each pair, (P, C)."""
-        top = self.counts + self.strength * pair_means(self.common, self.habits, self.pairs)
-        logs: Floats = np.log(top) - np.log(self.totals + self.strength)[self.pairs.annotator]
+        s = self.strengths.own
+        top = self.counts + s * pair_means(self.common, self.habits, self.pairs)
+        logs: Floats = np.log(top) - np.log(self.totals + s)[self.pairs.annotator]
         return logs
 
     def right(self) -> Floats:
@@ -115,7 +125,8 @@ class Confusions:
         own[self.pairs.annotator, self.pairs.label] = self.counts[rows, self.pairs.label]
         means = np.exp(self.habits.beta) * np.diag(self.common)
         means /= normalisers(self.common, self.habits)
-        right: Floats = (own + self.strength * means) / (self.totals + self.strength)
+        s = self.strengths.own
+        right: Floats = (own + s * means) / (self.totals + s)
         return right
 
     def matrix(self, annotator: int) -> Floats:
@@ -127,9 +138,8 @@ class Confusions:
         logits += self.habits.theta[annotator] * (1 - np.eye(len(self.common)))
         mean = np.exp(logits - logits.max(1, keepdims=True))
         mean /= mean.sum(1, keepdims=True)
-        matrix: Floats = (counts + self.strength * mean) / (
-            counts.sum(1, keepdims=True) + self.strength
-        )
+        s = self.strengths.own
+        matrix: Floats = (counts + s * mean) / (counts.sum(1, keepdims=True) + s)
         return matrix
 
 
@@ -150,34 +160,36 @@ def pair_means(common: Floats, habits: Habits, pairs: Pairs) -> Floats:
 
 
 def estimate(
-    counts: Floats, pairs: Pairs, habits: Habits, strength: float | None = None
+    counts: Floats, pairs: Pairs, habits: Habits, strengths: Strengths | None = None
 ) -> Confusions:
-    """From expected counts (P, C); ``habits`` are those of the last estimate."""
+    """From expected counts (P, C); ``habits`` are those of the last estimate.
+
+    Without ``strengths`` the evidence chooses them.
+    """
     totals = pairs.sum_annotators(counts)
-    common = common_matrix(pairs.sum_labels(counts))
+    kappa = None if strengths is None else strengths.common
+    common, kappa = common_matrix(pairs.sum_labels(counts), kappa)
     habits = update_habits(counts, totals, common, pairs, habits)
-    if strength is None:
-        strength = residual_strength(counts, totals, pair_means(common, habits, pairs))
-    return Confusions(common, habits, strength, counts, totals, pairs)
+    if strengths is None:
+        means = pair_means(common, habits, pairs)
+        strengths = Strengths(kappa, best_strength(counts, totals, means))
+    return Confusions(common, habits, strengths, counts, totals, pairs)
 
 
-def common_matrix(counts: Floats) -> Floats:
-    """T from counts (C, C), shrunk to O by evidence; the right label stays the likeliest."""
+def common_matrix(counts: Floats, kappa: float | None = None) -> tuple[Floats, float]:
+    """T from counts (C, C), and the kappa that shrinks it; the right label stays the likeliest."""
     n_classes = len(counts)
     rows = counts.sum(1, keepdims=True)
     # Laplace's rule of succession: a rate is never exactly zero.
     rate = (counts.sum() - np.trace(counts) + 1) / (counts.sum() + 2)
     prior = np.full_like(counts, rate / (n_classes - 1))
     np.fill_diagonal(prior, 1 - rate)
-    evidence = [
-        dirichlet_evidence(counts, rows[:, 0], strength * prior, strength) for strength in STRENGTHS
-    ]
-    kappa = STRENGTHS[int(np.argmax(evidence))]
+    if kappa is None:
+        kappa = best_strength(counts, rows, prior)
     matrix = (counts + kappa * prior) / (rows + kappa)
     # Without this, classes could swap names.
     matrix = np.minimum(matrix, np.diag(matrix)[:, None])
-    common: Floats = matrix / matrix.sum(1, keepdims=True)
-    return common
+    return matrix / matrix.sum(1, keepdims=True), kappa
 
 
 def update_habits(
@@ -215,17 +227,14 @@ def update_habits(
     )
 
 
-def residual_strength(counts: Floats, totals: Floats, means: Floats) -> float:
-    """The s that maximises the Dirichlet-multinomial evidence of the counts."""
-    evidence = [dirichlet_evidence(counts, totals, s * means, s) for s in STRENGTHS]
-    return float(STRENGTHS[int(np.argmax(evidence))])
+def best_strength(counts: Floats, totals: Floats, means: Floats) -> float:
+    """The s that maximises the evidence of counts whose probabilities are Dirichlet(s means).
 
-
-def dirichlet_evidence(counts: Floats, totals: Floats, weights: Floats, strength: float) -> float:
-    """log p(counts) of multinomials whose probabilities are Dirichlet(weights), up to a constant.
-
-    Cells that are left out must have no counts; ``totals`` and ``strength`` are whole rows'.
+    Cells without counts may be left out of ``counts`` and ``means``; ``totals`` are whole rows'.
     """
-    of_rows = gammaln(strength) - gammaln(strength + totals)
-    of_cells = gammaln(weights + counts) - gammaln(weights)
-    return float(of_rows.sum() + of_cells.sum())
+    evidence = [
+        (gammaln(s) - gammaln(s + totals)).sum()
+        + (gammaln(s * means + counts) - gammaln(s * means)).sum()
+        for s in STRENGTHS
+    ]
+    return float(STRENGTHS[int(np.argmax(evidence))])

@@ -15,7 +15,7 @@ from csot.annotators.confusions import Confusions, Pairs
 from csot.annotators.findings import consensus_labels, majority, make_findings, vote_table
 from csot.annotators.model import Fit, fit
 from csot.annotators.quality import annotator_table
-from csot.annotators.votes import Votes, encode_votes, is_long
+from csot.annotators.votes import Votes, encode_votes, is_long, plain
 from csot.clean import LabelCleaner
 from csot.clean.labels import encode_labels
 from csot.ot import ConvergenceWarning
@@ -195,8 +195,8 @@ def _held_out(
     known = np.unique(np.concatenate([label[label >= 0], locked[locked >= 0]]))
     if len(known) < 2:
         raise ValueError(
-            f"the consensus of the votes is one class, {votes.classes[known[0]]!r}, everywhere; "
-            "features cannot tell classes apart that nobody voted for"
+            f"the consensus of the votes is one class, {plain(votes.classes[known[0]])!r}, "
+            "everywhere; features cannot tell classes apart that nobody voted for"
         )
     own = None
     if probs is not None:

@@ -17,10 +17,12 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import beta
 
-from csot.annotators.confusions import STRENGTHS, Confusions, Floats, dirichlet_evidence
+from csot.annotators.confusions import Confusions, Floats
 from csot.annotators.votes import Votes
 
 INTERVAL = (0.025, 0.975)
+LEAST_BETWEEN = 0.02
+"""Share of the variance that is between annotators at least: people are never all alike."""
 LEAST_CONFUSED = 0.5
 """Expected votes below which a confusion is not named."""
 
@@ -53,13 +55,12 @@ def annotator_table(
 
 def _quality(votes: Votes, truth: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
     score = truth[votes.sample, votes.label]
-    right = np.bincount(votes.annotator, score, minlength=len(n))
-    unclear = np.bincount(votes.annotator, score * (1 - score), minlength=len(n))
+    right: Floats = np.bincount(votes.annotator, score, minlength=len(n)).astype(np.float64)
+    unclear: Floats = np.bincount(votes.annotator, score * (1 - score), minlength=len(n)).astype(
+        np.float64
+    )
     mean = (right.sum() + 1) / (n.sum() + 2)
-    both = np.stack([right, n - right], axis=1)
-    split = np.array([mean, 1 - mean])
-    evidence = [dirichlet_evidence(both, n, s * split, s) for s in STRENGTHS]
-    s = float(STRENGTHS[int(np.argmax(evidence))])
+    s = _strength(right, unclear, n, mean)
     quality = (right + s * mean) / (n + s)
     variance = quality * (1 - quality) / (n + s + 1)
     variance += unclear / (n + s) ** 2
@@ -68,6 +69,20 @@ def _quality(votes: Votes, truth: Floats, n: Floats) -> tuple[Floats, Floats, Fl
     weight = np.maximum(quality * (1 - quality) / variance - 1, 1e-3)
     low, high = (beta.ppf(at, quality * weight, (1 - quality) * weight) for at in INTERVAL)
     return quality, np.minimum(low, quality), np.maximum(high, quality)
+
+
+def _strength(right: Floats, unclear: Floats, n: Floats, mean: float) -> float:
+    """s by moments, where 1 / (s + 1) is the share of the variance that is between annotators.
+
+    E (r_a / n_a - m)^2 = m (1 - m) (1 / n_a + (1 - 1 / n_a) / (s + 1)) for the r_a right votes,
+    which are not known: their own variance adds to the left side. Weighted by n_a.
+    """
+    voted = n > 0
+    r, u, n = right[voted], unclear[voted], n[voted]
+    squares = ((r - n * mean) ** 2 + u) / n
+    chance = mean * (1 - mean)
+    between = (squares.sum() / chance - len(n)) / max(float((n - 1).sum()), 1.0)
+    return 1 / min(max(float(between), LEAST_BETWEEN), 0.5) - 1
 
 
 def _mean(votes: Votes, values: npt.NDArray[np.bool_], n: Floats) -> Floats:

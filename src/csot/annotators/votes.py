@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,8 @@ def encode_votes(votes: Any, samples: Any = None, class_names: Any = None) -> Vo
         raise ValueError("votes are all missing; there is nothing to agree on")
     if len(encoded.classes) < 2:
         raise ValueError(
-            f"votes contain one class, {encoded.classes[0]!r}; at least 2 classes are needed, name "
-            "them in class_names if nobody voted for the others"
+            f"votes contain one class, {plain(encoded.classes[0])!r}; at least 2 classes are "
+            "needed, name them in class_names if nobody voted for the others"
         )
     classes = encoded.classes
     if class_names is None and classes.dtype.kind == "f":
@@ -92,7 +93,7 @@ def _from_long(votes: pd.DataFrame, samples: Any) -> Read:
     rows = _unique(ids.unique() if samples is None else samples)
     sample = rows.get_indexer(pd.Index(ids))
     if (sample < 0).any():
-        unknown = ids.iloc[int((sample < 0).argmax())]
+        unknown = plain(ids.iloc[int((sample < 0).argmax())])
         raise ValueError(
             f"votes name the sample {unknown!r}, which samples does not list; list every sample"
         )
@@ -128,6 +129,8 @@ def _matrix(votes: Any) -> npt.NDArray[Any]:
         matrix = votes.astype(object).to_numpy()
     else:
         matrix = np.asarray(votes)
+    if matrix.dtype == object:
+        matrix = _numbers(matrix)
     if matrix.ndim != 2:
         raise ValueError(
             f"votes has shape {matrix.shape}; pass a matrix (N, A), one row per sample and one "
@@ -136,12 +139,27 @@ def _matrix(votes: Any) -> npt.NDArray[Any]:
     return matrix
 
 
+def _numbers(matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Floats, where every cell is a number or a gap; else as it is."""
+    gap = np.asarray(pd.isna(matrix))
+    if not all(isinstance(cell, Real) and not isinstance(cell, bool) for cell in matrix[~gap]):
+        return matrix
+    numbers = np.full(matrix.shape, np.nan)
+    numbers[~gap] = matrix[~gap].astype(np.float64)
+    return numbers
+
+
+def plain(value: Any) -> Any:
+    """NumPy's scalars as Python's, for messages."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _unique(values: Any, what: str = "samples") -> pd.Index[Any]:
     index: pd.Index[Any] = pd.Index(values)
     if index.hasnans:
         raise ValueError(f"{what} has an entry without a name; fill it in")
     if index.has_duplicates:
-        twice = index[index.duplicated()][0]
+        twice = plain(index[index.duplicated()][0])
         raise ValueError(f"{what} holds {twice!r} twice; ids must be unique")
     return index
 
