@@ -39,7 +39,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
-import csot
+from csot import find_consensus
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -201,7 +201,7 @@ def compare(
         if method == "csot" and probs is None:
             continue
         start = time.perf_counter()
-        ours = csot.find_consensus(votes, pred_probs=given, class_names=np.arange(n_classes))
+        ours = find_consensus(votes, pred_probs=given, class_names=np.arange(n_classes))
         seconds = time.perf_counter() - start
         right = (ours.findings["corrected_label"].to_numpy() == truth)[known]
         found.append(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -214,3 +216,25 @@ def test_an_annotator_without_a_name(folder: Path) -> None:
 def test_annotators_are_for_tables(folder: Path) -> None:
     np.savez("d.npz", features=np.zeros((4, 2)), labels=[0, 1, 0, 1])
     assert "--annotator" in fails("clean", "d.npz", "--annotator", "who", "--out", "run")
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "annotators.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"```sh\n(.*?)\n```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_of_the_page(folder: Path, command: str) -> None:
+    kinds = np.array(["cat", "dog"])[np.arange(24) % 2]
+    size = np.arange(24) % 2 + np.random.default_rng(0).normal(0, 0.1, (2, 24))
+    code = [f"{k:03d}" for k in range(24)]
+    table = pd.DataFrame({"code": code, "kind": kinds, "width": size[0], "height": size[1]})
+    table.to_csv("measured.csv", index=False)
+    pd.concat([table.assign(who="ann"), table.assign(who="bob")]).to_csv("votes.csv", index=False)
+    votes = pd.DataFrame({"id": code[:9], "annotator": "eve", "label": kinds[:9]})
+    votes.to_csv("opinions.csv", index=False)
+    Run.create("run")
+    votes.to_csv("run/decisions.csv", index=False)
+    program, *arguments = shlex.split(command)
+    assert program == "csot"
+    passes(*arguments)
+    assert Path("run/annotators.csv").exists()
