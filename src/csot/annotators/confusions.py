@@ -30,6 +30,8 @@ Ints = npt.NDArray[np.int64]
 
 STRENGTHS: Floats = 10.0 ** np.arange(0, 6.5, 0.5)
 """Prior votes per class among which the evidence chooses kappa and s."""
+NEGLIGIBLE = 1e-6
+"""Expected votes below which a cell is left out of the evidence: with many classes, most are."""
 NEWTON_STEPS = 5
 LEAST_VARIANCE = 0.1
 """Of tau^2 and sigma^2: annotators are never all alike, and EM takes long to find that they are."""
@@ -232,6 +234,8 @@ def best_strength(counts: Floats, totals: Floats, means: Floats) -> float:
 
     Cells without counts may be left out of ``counts`` and ``means``; ``totals`` are whole rows'.
     """
+    used = counts > NEGLIGIBLE
+    means, counts = means[used], counts[used]
     evidence = [
         (gammaln(s) - gammaln(s + totals)).sum()
         + (gammaln(s * means + counts) - gammaln(s * means)).sum()

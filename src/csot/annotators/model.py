@@ -29,8 +29,9 @@ Ints = npt.NDArray[np.int64]
 MAX_ROUNDS = 500
 TOLERANCE = 1e-3
 """Largest change of a posterior at which EM has converged."""
-STRENGTH_ROUNDS = 10
-"""Rounds after which kappa and s stay: choices from a grid must not keep EM from settling."""
+STRENGTH_ROUNDS = (2, 5, 9)
+"""Rounds that choose kappa and s anew; after the last they stay, or the grid they are chosen from
+could keep EM from settling."""
 SHARPNESS = (0.05, 20.0)
 PRIOR_WEIGHT = 10.0
 """Of the priors log g, log w_k ~ N(0, 1 / PRIOR_WEIGHT): as much as about ten samples."""
@@ -91,7 +92,7 @@ def fit(pairs: Pairs, votes: Floats, log_probs: Floats | None, verified: Ints) -
         truth = updated
         if moved < TOLERANCE and done > 1:
             return Fit(truth, prior, confusions, level, done, True)
-        strengths = None if done < STRENGTH_ROUNDS else confusions.strengths
+        strengths = None if done in STRENGTH_ROUNDS else confusions.strengths
         confusions = estimate(pairs.of_sample.T @ truth, pairs, confusions.habits, strengths)
         prior = _step(prior, truth, log_pi, log_probs is not None)
     return Fit(truth, prior, confusions, level, MAX_ROUNDS, False)
