@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from csot import curriculum as curriculum
     from csot.allocation import Allocation as Allocation
     from csot.allocation import allocate as allocate
+    from csot.annotators import Consensus as Consensus
+    from csot.annotators import find_consensus as find_consensus
     from csot.clean import LabelCleaner as LabelCleaner
     from csot.clean import find_label_issues as find_label_issues
     from csot.ot import ConvergenceWarning as ConvergenceWarning
@@ -17,11 +19,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Allocation": "allocation",
+    "Consensus": "annotators",
     "ConvergenceWarning": "ot",
     "LabelCleaner": "clean",
     "Plan": "ot",
     "Trained": "training",
     "allocate": "allocation",
+    "find_consensus": "annotators",
     "find_label_issues": "clean",
     "solve": "ot",
     "train": "training",
@@ -30,12 +34,14 @@ _HOMES = {
 
 __all__ = [
     "Allocation",
+    "Consensus",
     "ConvergenceWarning",
     "LabelCleaner",
     "Plan",
     "Trained",
     "allocate",
     "curriculum",
+    "find_consensus",
     "find_label_issues",
     "solve",
     "train",

@@ -115,6 +115,13 @@ def clean(
             help="Feature columns, comma-separated; else all numeric ones.", rich_help_panel=TABLE
         ),
     ] = None,
+    annotator: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the annotators: a row is then one vote, --id names the sample.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
     root: ImageRoot = None,
     embedder: Annotated[
         str | None,
@@ -127,6 +134,13 @@ def clean(
     verified: Annotated[
         Path | None,
         typer.Option(help="CSV with the columns id and label: decisions that are final."),
+    ] = None,
+    votes: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV with the columns id, annotator and label: more opinions, beside the labels "
+            "of DATA; a review writes one."
+        ),
     ] = None,
     class_prior: Annotated[
         str | None,
@@ -155,11 +169,18 @@ def clean(
         data=data,
         out=out,
         columns=Columns(
-            label=label, text=text, image=image, id=id_column, group=group, features=chosen
+            label=label,
+            text=text,
+            image=image,
+            id=id_column,
+            group=group,
+            features=chosen,
+            annotator=annotator,
         ),
         root=root,
         embedder=embedder,
         verified=verified,
+        votes=votes,
         class_prior=class_prior,
         duplicates=duplicates.value,
         seed=seed,

@@ -297,3 +297,37 @@ def test_contrast_of_both_themes() -> None:
         for a, b, least in [*pairs, *((*pair, 3.0) for pair in marks)]:
             light, dark = sorted((luminance(colours[a]), luminance(colours[b])), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= least, f"{a} on {b}"
+
+
+def test_annotators_have_a_section(tmp_path: Path) -> None:
+    run = rows_run(tmp_path, 40, 3)
+    assert 'id="annotators"' not in write_report(run).read_text(encoding="utf-8")
+    number = 500
+    quality = np.linspace(0.99, 0.1, number)
+    evil = "</script><b>eve</b>"
+    frame = pd.DataFrame(
+        {
+            "annotator": [evil, *(f"worker {k}" for k in range(1, number))],
+            "quality": quality,
+            "quality_low": quality - 0.05,
+            "quality_high": np.minimum(quality + 0.05, 1),
+            "n_votes": 7,
+            "agreement_with_consensus": quality,
+            "agreement_with_others": None,
+            "worst_class": "ba",
+            "worst_class_accuracy": 0.5,
+            "confused_class": None,
+            "confused_as": None,
+        }
+    )
+    run.write_annotators(frame)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert evil not in page
+    assert "&lt;b&gt;eve&lt;/b&gt;" in page
+    assert "3,500 votes of 500 annotators" in page
+    assert "300 annotators in the middle are left out here" in page
+    assert "worker 99<" in page
+    assert "worker 100<" not in page
+    assert "worker 400<" in page
+    run.write_annotators(None)
+    assert run.read_annotators() is None

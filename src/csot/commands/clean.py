@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from csot.commands.consensus import Agreed, show_consensus, write_consensus
 from csot.commands.features import features_of, plan_embedding
 from csot.commands.outcome import show_outcome
 from csot.commands.priors import align_probabilities, classes_of, parse_class_prior
@@ -17,8 +18,10 @@ from csot.commands.results import Judged, write_results
 from csot.commands.terminal import Terminal
 from csot.data import (
     Columns,
+    DataError,
     LabelledData,
     MissingExtraError,
+    all_votes,
     read_data,
     read_verified,
 )
@@ -35,6 +38,7 @@ class CleanOptions:
     root: Path | None = None
     embedder: str | None = None
     verified: Path | None = None
+    votes: Path | None = None
     class_prior: str | None = None
     duplicates: str = "group"
     seed: int = 0
@@ -49,9 +53,11 @@ class CleanOptions:
             "--image": columns.image,
             "--id": columns.id,
             "--group": columns.group,
+            "--annotator": columns.annotator,
             "--features": None if columns.features is None else ",".join(columns.features),
             "--root": self.root,
             "--embedder": self.embedder,
+            "--votes": self.votes,
             "--class-prior": self.class_prior,
             "--duplicates": None if self.duplicates == "group" else self.duplicates,
             "--seed": self.seed or None,
@@ -62,6 +68,7 @@ class CleanOptions:
 
 def run_clean(options: CleanOptions, terminal: Terminal) -> None:
     """Leave a finished run in `options.out`; `options.data` is only read."""
+    from csot.annotators import find_consensus
     from csot.clean import LabelCleaner
     from csot.records import Run
 
@@ -84,6 +91,9 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
         classes = classes_of(data, verified)
         prior = parse_class_prior(options.class_prior, classes)
         pred_probs = align_probabilities(data, classes)
+        votes = all_votes(data, options.votes)
+        if votes is not None and prior is not None:
+            raise DataError("--class-prior is for labels of one annotator; leave it out")
     _tell_skipped(data, terminal)
     source = {
         "kind": data.kind,
@@ -93,14 +103,27 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
     run = Run.create(options.out, force=options.force, source=source)
     with clock("embed"):
         features = features_of(data, cache, terminal)
+    cleaner = LabelCleaner(
+        class_prior=prior,
+        duplicates=options.duplicates,
+        random_state=options.seed,
+        progress=terminal.shows_progress,
+    )
     with clock("clean"):
-        cleaner = LabelCleaner(
-            class_prior=prior,
-            duplicates=options.duplicates,
-            random_state=options.seed,
-            progress=terminal.shows_progress,
-        ).fit(features, data.labels, pred_probs, data.ids, verified, data.groups)
-    settings = {
+        if votes is None:
+            cleaner.fit(features, data.labels, pred_probs, data.ids, verified, data.groups)
+        else:
+            consensus = find_consensus(
+                votes,
+                features,
+                pred_probs,
+                samples=data.ids,
+                class_names=classes,
+                verified=verified,
+                cleaner=cleaner,
+                groups=data.groups,
+            )
+    settings: dict[str, object] = {
         "label": options.columns.label,
         "text": options.columns.text,
         "image": options.columns.image,
@@ -114,6 +137,11 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
         "seed": options.seed,
         "command": shlex.join(options.again()),
     }
+    if votes is not None:
+        settings |= {"annotator": options.columns.annotator, "votes": options.votes}
+        write_consensus(run, Agreed(data, consensus, source, settings, clock.seconds))
+        show_consensus(consensus, options.out, options.again(), terminal)
+        return
     judged = Judged(data, cleaner, source, settings, clock.seconds)
     write_results(run, judged)
     show_outcome(cleaner, data, options.out, options.again(), terminal)

@@ -65,6 +65,11 @@ def show_outcome(
             confusions.add_row(Text(given), Text(right), f"{number:,}")
         terminal.say(confusions)
         terminal.say()
+    show_next(out, again, terminal)
+
+
+def show_next(out: Path, again: list[str], terminal: Terminal) -> None:
+    """Where the results are, and the commands to go on with."""
     terminal.say(Text(f"Results in {out}; look at {out / 'report.html'}"))
     terminal.say(Text(f"Next: csot review {shlex.quote(str(out))}"))
     back = [*again, "--verified", str(out / "verified.csv")]

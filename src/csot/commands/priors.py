@@ -14,7 +14,8 @@ from csot.data.labelled import Labels, Matrix
 
 def classes_of(data: LabelledData, verified: Labels | None) -> list[str | int]:
     """All classes that a row was given or verified to be, sorted."""
-    found = {*data.labels, *(() if verified is None else verified)} - {None}
+    given = data.labels if data.votes is None else data.votes["label"]
+    found = {*given, *(() if verified is None else verified)} - {None}
     return sorted(found)
 
 

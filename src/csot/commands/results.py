@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from csot.data import LabelledData
@@ -37,13 +38,27 @@ def write_results(run: Run, judged: Judged) -> None:
     """Every file; the summary after the tables, the report last, because it reads them."""
     from csot.report import write_report
 
-    data, findings = judged.data, judged.cleaner.findings_
+    cleaner = judged.cleaner
+    run.write_annotators(None)
+    write_tables(run, judged.data, cleaner, cleaner.findings_, cleaner.posterior_)
+    run.write_summary(summary_of(judged))
+    write_report(run)
+
+
+def write_tables(
+    run: Run,
+    data: LabelledData,
+    cleaner: LabelCleaner,
+    findings: pd.DataFrame,
+    posterior: npt.ArrayLike,
+) -> None:
+    """What is known of each sample. The classes are those of the cleaner."""
     samples = sample_table(data)
     run.write_findings(findings)
     run.write_samples(samples)
-    run.write_duplicates(pd.Series(judged.cleaner.duplicate_groups_, index=findings.index))
-    run.write_probabilities(judged.cleaner.posterior_)
-    run.write_features(judged.cleaner.model_.rows[:, :NEIGHBOUR_AXES])
+    run.write_duplicates(pd.Series(cleaner.duplicate_groups_, index=findings.index))
+    run.write_probabilities(posterior)
+    run.write_features(cleaner.model_.rows[:, :NEIGHBOUR_AXES])
     table = data.table
     if table is None:
         own = pd.DataFrame({"id": data.ids, "given_label": data.labels}, index=findings.index)
@@ -55,10 +70,8 @@ def write_results(run: Run, judged: Judged) -> None:
         findings,
         samples if len(samples.columns) else None,
         shown,
-        class_names=list(judged.cleaner.classes_),
+        class_names=list(cleaner.classes_),
     )
-    run.write_summary(summary_of(judged))
-    write_report(run)
 
 
 def sample_table(data: LabelledData) -> pd.DataFrame:

@@ -8,3 +8,4 @@ from csot.data.labelled import Skipped as Skipped
 from csot.data.read import read_data as read_data
 from csot.data.table import Columns as Columns
 from csot.data.verified import read_verified as read_verified
+from csot.data.votes import all_votes as all_votes

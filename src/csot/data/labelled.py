@@ -53,6 +53,9 @@ class LabelledData:
     feature_columns: list[str] | None = None
     groups: npt.NDArray[np.object_] | None = None
     """(N,); samples of one group belong together, missing where a sample belongs to none."""
+    votes: pd.DataFrame | None = None
+    """A row per vote (sample, annotator, label), where several annotators labelled the samples;
+    `labels` are then the majority's."""
     skipped: list[Skipped] = field(default_factory=list)
 
     def __len__(self) -> int:

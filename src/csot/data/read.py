@@ -29,8 +29,8 @@ def read_data(
         return read_table(path, columns, root, check)
     if columns != Columns() or root is not None:
         raise DataError(
-            f"{path} is no table: --label, --text, --image, --id, --group, --features and --root "
-            "are for CSV and Parquet files"
+            f"{path} is no table: --label, --text, --image, --id, --group, --features, --annotator "
+            "and --root are for CSV and Parquet files"
         )
     if path.is_dir():
         return read_array_folder(path) if is_array_folder(path) else read_image_folder(path, check)

@@ -18,6 +18,7 @@ from csot.data.labelled import LabelledData, Matrix, Skipped
 from csot.data.labels import check_classes, tidy_labels
 from csot.data.matrix import check_matrix
 from csot.data.table_file import column_names, load_table
+from csot.data.vote_rows import split_votes
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Columns:
     id: str | None = None
     group: str | None = None
     features: Sequence[str] | None = None
+    annotator: str | None = None
+    """With it, a row is one annotator's vote, and a sample may have several rows."""
 
 
 def read_table(
@@ -46,10 +49,16 @@ def read_table(
     names = column_names(path)
     columns = _settle(columns, names, path, labelled)
     named = {columns.label, columns.id, columns.group, columns.text, columns.image}
+    named |= {columns.annotator}
     numeric: set[str] = set()
     if columns.text is None and columns.image is None:
         numeric = set(columns.features or names) - named
     table = load_table(path, numeric)
+    votes = None
+    if columns.annotator is not None:
+        assert columns.id is not None
+        assert columns.label is not None
+        votes, table = split_votes(table, columns.id, columns.annotator, columns.label, path)
     where = f"{path}: column {columns.label!r}"
     given = [None] * len(table) if columns.label is None else table[columns.label]
     labels = tidy_labels(given, where)
@@ -63,6 +72,7 @@ def read_table(
         labels=labels,
         table=table,
         label_column=columns.label,
+        votes=votes,
     )
     if columns.text is not None:
         data = _with_texts(whole, columns.text)
@@ -78,7 +88,7 @@ def read_table(
         groups = [cell_text(cell) or None for cell in table[columns.group].reindex(data.ids)]
         data = replace(data, groups=np.array(groups, dtype=object))
     if labelled:
-        check_classes(data.labels, where)
+        check_classes(data.labels if votes is None else votes["label"].to_numpy(), where)
     return data
 
 
@@ -96,6 +106,7 @@ def _settle(columns: Columns, names: list[str], path: Path, labelled: bool) -> C
         "--image": columns.image,
         "--id": columns.id,
         "--group": columns.group,
+        "--annotator": columns.annotator,
     }
     asked = [(option, name) for option, name in given.items() if name is not None]
     asked += [("--features", name) for name in columns.features or ()]
@@ -106,12 +117,27 @@ def _settle(columns: Columns, names: list[str], path: Path, labelled: bool) -> C
                 f"{nearest(name, names)}"
             )
     judged_by = {columns.text, columns.image, *(columns.features or ())}
-    if columns.label is not None and columns.label in judged_by:
-        raise DataError(f"the label column {columns.label!r} cannot also be what it is judged by")
+    for role, own in (("label", columns.label), ("annotator", columns.annotator)):
+        if own is not None and own in judged_by:
+            raise DataError(f"the {role} column {own!r} cannot also be what it is judged by")
+    if columns.annotator is not None and columns.annotator in {columns.label, columns.id}:
+        raise DataError(f"--annotator {columns.annotator}: labels and ids need another column")
     if columns.id is None:
-        found = [name for name in names if name.lower() == "id" and name != columns.label]
+        taken = (columns.label, columns.annotator)
+        found = [name for name in names if name.lower() == "id" and name not in taken]
         columns = replace(columns, id=found[0] if found else None)
-    return columns
+    if columns.annotator is None:
+        return columns
+    if columns.label is None:
+        raise DataError(f"--annotator {columns.annotator} needs --label, the column of the votes")
+    # A sample with several rows is told by its id; without one, by its text or image.
+    sample = columns.id or columns.text or columns.image
+    if sample is None:
+        raise DataError(
+            f"{path} has a row per vote (--annotator): name the column that says which sample a "
+            "vote is on with --id"
+        )
+    return replace(columns, id=sample)
 
 
 def _numeric_columns(table: pd.DataFrame, named: set[str | None], path: Path) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from csot.data.cells import cell_text
 from csot.data.errors import DataError, DataWarning, listed, nearest
@@ -18,18 +20,8 @@ def read_verified(path: Path, data: LabelledData) -> Labels:
 
     Rows without a label are no decision. An id that `data` skipped or does not know is reported.
     """
-    if not path.exists():
-        raise DataError(f"{path} does not exist (--verified)")
-    names = column_names(path)
-    for name in ("id", "label"):
-        if name not in names:
-            raise DataError(
-                f"{path} has no column {name!r} (--verified); it has {listed(names)}"
-                f"{nearest(name, names)}"
-            )
-    table = load_table(path, numeric=())
-    known = {str(label): label for label in data.labels if label is not None}
-    known |= {name: name for name in data.class_names or ()}
+    table = load_fed_back(path, ("id", "label"), "--verified")
+    known = known_labels(data)
     decided: dict[str, object] = {}
     for key, label in zip(table["id"].astype(str), table["label"], strict=True):
         text = cell_text(label).strip()
@@ -45,13 +37,35 @@ def read_verified(path: Path, data: LabelledData) -> Labels:
                 f"{path}: id {key!r} has two verified labels, {decided[key.strip()]!r} and "
                 f"{text!r}: keep one"
             )
-    _report_unknown(path, decided, data)
+    report_unknown(path, decided, data, "verified ids")
     verified = np.empty(len(data), dtype=object)
     verified[:] = [decided.get(key) for key in data.ids]
     return verified
 
 
-def _report_unknown(path: Path, decided: dict[str, object], data: LabelledData) -> None:
+def load_fed_back(path: Path, wanted: Iterable[str], option: str) -> pd.DataFrame:
+    """A table that the user feeds back, every cell as text; it has the ``wanted`` columns."""
+    if not path.exists():
+        raise DataError(f"{path} does not exist ({option})")
+    names = column_names(path)
+    for name in wanted:
+        if name not in names:
+            raise DataError(
+                f"{path} has no column {name!r} ({option}); it has {listed(names)}"
+                f"{nearest(name, names)}"
+            )
+    return load_table(path, numeric=())
+
+
+def known_labels(data: LabelledData) -> dict[str, object]:
+    """Every class of the data by its text."""
+    labels = data.labels if data.votes is None else data.votes["label"]
+    known = {str(label): label for label in labels if label is not None}
+    return known | {name: name for name in data.class_names or ()}
+
+
+def report_unknown(path: Path, decided: Collection[str], data: LabelledData, what: str) -> None:
+    """Warn of ids that the data does not have; an error where it has none of them."""
     known = {*data.ids, *(skipped.id for skipped in data.skipped)}
     unknown = [key for key in decided if key not in known]
     if not unknown:
@@ -60,7 +74,7 @@ def _report_unknown(path: Path, decided: dict[str, object], data: LabelledData) 
     if len(unknown) == len(decided):
         raise DataError(f"{path}: none of its {len(decided)} ids is in the data; {example}")
     warnings.warn(
-        f"{path}: {len(unknown)} of {len(decided)} verified ids are not in the data; {example}",
+        f"{path}: {len(unknown)} of {len(decided)} {what} are not in the data; {example}",
         DataWarning,
         stacklevel=3,
     )

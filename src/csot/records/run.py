@@ -41,6 +41,8 @@ CORRECTED_TABLE = "corrected.csv"
 LABEL_STUDIO = "label_studio.json"
 LABEL_STUDIO_CONFIG = "label_studio.xml"
 REPORT = "report.html"
+ANNOTATORS = "annotators.csv"
+VOTES = "votes.csv"
 NULLABLE: dict[Kind, Any] = {"integer": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}
 """Label columns in Parquet, where None beside integers must not make them floats."""
 OUTPUTS = (
@@ -54,6 +56,8 @@ OUTPUTS = (
     CORRECTED_TABLE,
     LABEL_STUDIO,
     LABEL_STUDIO_CONFIG,
+    ANNOTATORS,
+    VOTES,
     REPORT,
 )
 
@@ -251,6 +255,24 @@ class Run:
         write_text(self._file(LABEL_STUDIO_CONFIG), config)
         write_text(self._file(LABEL_STUDIO), summary.dumps(made, indent=None))
         return self._file(LABEL_STUDIO)
+
+    def write_annotators(
+        self, annotators: pd.DataFrame | None, votes: pd.DataFrame | None = None
+    ) -> None:
+        """annotators.csv, a row per annotator, and votes.csv, a row per vote.
+
+        None removes what an earlier command left.
+        """
+        for name, frame in ((ANNOTATORS, annotators), (VOTES, votes)):
+            if frame is None:
+                self._file(name).unlink(missing_ok=True)
+            else:
+                tables.write_csv(self._file(name), frame)
+
+    def read_annotators(self) -> pd.DataFrame | None:
+        """Every cell as text; None if the labels are of one annotator."""
+        path = self._file(ANNOTATORS)
+        return tables.read_text_csv(path) if path.exists() else None
 
     @property
     def id_kind(self) -> Kind:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from csot.records import Run, atomic_write
 from csot.report import charts, numbers
+from csot.report.annotators import annotator_section
 from csot.report.coded import Coded, Ints, encode
 from csot.report.select import select_rows
 from csot.report.thumbnails import has_pillow, thumbnails
@@ -64,6 +65,7 @@ def write_report(run: Run, *, title: str | None = None, max_rows: int = MAX_ROWS
         head=numbers.headline(coded, summary),
         names=coded.names,
         classes=[row for row in classes if row.number in listed],
+        annotators=annotator_section(run.read_annotators(), summary),
         confusions=confusions[:12],
         n_pairs=len(confusions),
         chart=chart,

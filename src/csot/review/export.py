@@ -1,4 +1,4 @@
-"""Decisions -> verified.csv, the corrected table, and Label Studio's JSON."""
+"""Decisions -> verified.csv, the corrected table, Label Studio's JSON, and votes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from csot.review.own_table import read_own_table
 VERIFIED_FILE = "verified.csv"
 REVIEWED_FILE = "reviewed.csv"
 STUDIO_FILE = "reviewed_label_studio.json"
+VOTES_FILE = "decisions.csv"
 REVIEW = "review"
 """The column of the corrected table that says who settled a label: a person, or nobody."""
 
@@ -66,6 +67,17 @@ def verified_csv(catalogue: Catalogue, found: Outcome) -> tuple[str, int, int]:
         dtype=object,
     )
     return csv_text(frame), len(plain), len(rows) - len(plain)
+
+
+def votes_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
+    """A row per reviewer and decided row: id, annotator, label; what is unsure is no vote."""
+    cells = [
+        (catalogue.ids[row], name, catalogue.names[person.label[row]])
+        for name, person in sorted(people.items())
+        for row in np.flatnonzero(person.label >= 0).tolist()
+        if _is_unicode(catalogue.ids[row])
+    ]
+    return csv_text(pd.DataFrame(cells, columns=["id", "annotator", "label"], dtype=object))
 
 
 def reviewed_csv(catalogue: Catalogue, found: Outcome) -> str:
@@ -123,12 +135,14 @@ def label_studio_json(catalogue: Catalogue, people: Mapping[str, Person]) -> str
 def write_exports(
     catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool
 ) -> dict[str, Path]:
-    """All three into the run."""
+    """All of them into the run."""
     found = outcome(catalogue, people, seen_only)
+    considered = looked_at(people) if seen_only else people
     texts = {
         VERIFIED_FILE: verified_csv(catalogue, found)[0],
         REVIEWED_FILE: reviewed_csv(catalogue, found),
-        STUDIO_FILE: label_studio_json(catalogue, looked_at(people) if seen_only else people),
+        STUDIO_FILE: label_studio_json(catalogue, considered),
+        VOTES_FILE: votes_csv(catalogue, considered),
     }
     written = {}
     for name, text in texts.items():

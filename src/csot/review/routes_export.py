@@ -41,6 +41,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             "n_disagree": int(found.disagree.sum()),
             "n_reviewers": len(everyone),
             "command": next_command(session),
+            "votes_command": next_command(session, "--votes", export.VOTES_FILE),
             "folder": str(catalogue.run.path),
         }
         return HTMLResponse(pages.page("export", **values))
@@ -49,13 +50,15 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
     def download(name: str, seen: int = 0) -> Response:
         everyone = people()
         found = export.outcome(catalogue, everyone, bool(seen))
+        considered = export.looked_at(everyone) if seen else everyone
         if name == export.VERIFIED_FILE:
             text = export.verified_csv(catalogue, found)[0]
         elif name == export.REVIEWED_FILE:
             text = export.reviewed_csv(catalogue, found)
         elif name == export.STUDIO_FILE:
-            wanted = export.looked_at(everyone) if seen else everyone
-            text = export.label_studio_json(catalogue, wanted)
+            text = export.label_studio_json(catalogue, considered)
+        elif name == export.VOTES_FILE:
+            text = export.votes_csv(catalogue, considered)
         elif name == DISAGREEMENTS:
             text = export.disagreements_csv(catalogue, everyone)
         else:
@@ -71,14 +74,16 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         return {"written": [str(path) for path in written.values()]}
 
 
-def next_command(session: Session) -> str:
+def next_command(
+    session: Session, option: str = "--verified", name: str = export.VERIFIED_FILE
+) -> str:
     """The command that takes the decisions back, as far as the run remembers its own."""
     catalogue = session.catalogue
     settings = catalogue.summary.get("settings")
     command = settings.get("command") if isinstance(settings, dict) else None
-    verified = shlex.quote(str(catalogue.run.path / export.VERIFIED_FILE))
+    file = shlex.quote(str(catalogue.run.path / name))
     if isinstance(command, str) and command:
-        return f"{command} --verified {verified}"
+        return f"{command} {option} {file}"
     path = catalogue.source.get("path")
     data = shlex.quote(path) if isinstance(path, str) and path else "DATA"
-    return f"csot clean {data} --out NEW_RUN --verified {verified}"
+    return f"csot clean {data} --out NEW_RUN {option} {file}"
