@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from csot import curriculum as curriculum
     from csot.allocation import Allocation as Allocation
     from csot.allocation import allocate as allocate
+    from csot.audit import Audit as Audit
+    from csot.audit import propose_audit as propose_audit
     from csot.clean import LabelCleaner as LabelCleaner
     from csot.clean import find_label_issues as find_label_issues
     from csot.ot import ConvergenceWarning as ConvergenceWarning
@@ -17,12 +19,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Allocation": "allocation",
+    "Audit": "audit",
     "ConvergenceWarning": "ot",
     "LabelCleaner": "clean",
     "Plan": "ot",
     "Trained": "training",
     "allocate": "allocation",
     "find_label_issues": "clean",
+    "propose_audit": "audit",
     "solve": "ot",
     "train": "training",
 }
@@ -30,6 +34,7 @@ _HOMES = {
 
 __all__ = [
     "Allocation",
+    "Audit",
     "ConvergenceWarning",
     "LabelCleaner",
     "Plan",
@@ -37,6 +42,7 @@ __all__ = [
     "allocate",
     "curriculum",
     "find_label_issues",
+    "propose_audit",
     "solve",
     "train",
 ]
