@@ -71,6 +71,10 @@ class Plan:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def first(self, n_rows: int) -> Plan:
+        """The shorter audit that this one began with."""
+        return Plan(self.strata, self.rows[:n_rows], self.stratum[:n_rows], self.seed)
+
     @property
     def inclusion(self) -> Floats:
         """(n,): the probability with which a row of its stratum is in the plan."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,10 @@ FORMAT = 1
 VERIFIED_LABEL = "verified_label"
 
 
-def read_plan(run: Run, ids: list[str]) -> Plan | None:
+def read_plan(run: Run, row_of: Mapping[str, int]) -> Plan | None:
     """The plan of these findings; None if there is none, or if the run was made anew since.
 
-    ``ids`` are the texts of the ids, in the order of the findings.
+    ``row_of`` gives the position in the findings by the text of the id.
     """
     path = run.path / FILE
     if not path.exists():
@@ -45,7 +46,6 @@ def read_plan(run: Run, ids: list[str]) -> Plan | None:
             raise ValueError(f"format {found['format']}")
         if found["findings"] != _digest(run):
             return None
-        row_of = {key: row for row, key in enumerate(ids)}
         return Plan(
             strata=tuple(Stratum(**stratum) for stratum in found["strata"]),
             rows=np.array([row_of[row["id"]] for row in found["rows"]], dtype=np.int64),
@@ -58,9 +58,11 @@ def read_plan(run: Run, ids: list[str]) -> Plan | None:
         ) from error
 
 
-def start_plan(run: Run, population: Population, ids: list[str], n_rows: int, seed: int) -> Plan:
+def start_plan(
+    run: Run, population: Population, row_of: Mapping[str, int], n_rows: int, seed: int = 0
+) -> Plan:
     """The plan of the run, drawn and written if there is none, continued if it is shorter."""
-    old = read_plan(run, ids)
+    old = read_plan(run, row_of)
     if old is not None and len(old) >= min(n_rows, int(population.open.sum())):
         return old
     plan = draw_plan(population, n_rows, seed if old is None else old.seed)
@@ -69,6 +71,7 @@ def start_plan(run: Run, population: Population, ids: list[str], n_rows: int, se
             f"{run.path / FILE} was drawn by another version of csot and cannot be continued: "
             "finish it, or move it away and start anew"
         )
+    ids = list(row_of)
     inclusion = plan.inclusion.tolist()
     values = {
         "format": FORMAT,
@@ -87,22 +90,25 @@ def start_plan(run: Run, population: Population, ids: list[str], n_rows: int, se
 
 
 def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | None:
-    """The audit of a run: with ``n_rows`` started or continued, else as it is, if there is one."""
+    """The audit of a run as it is, if there is one; with ``n_rows`` started or continued, and no
+    longer than that."""
     findings = run.read_findings()
     population, classes = population_of(findings)
-    ids = [to_text(key, run.id_kind) for key in findings.index]
-    plan = read_plan(run, ids)
-    if n_rows is not None:
-        plan = start_plan(run, population, ids, n_rows, seed)
+    plan: Plan | None
+    row_of = {to_text(key, run.id_kind): row for row, key in enumerate(findings.index)}
+    if n_rows is None:
+        plan = read_plan(run, row_of)
+    else:
+        plan = start_plan(run, population, row_of, n_rows, seed).first(n_rows)
     return None if plan is None else Audit(plan, population, findings.index, classes)
 
 
-def write_sheet(path: Path, run: Run, audit: Audit, n_rows: int) -> None:
+def write_sheet(path: Path, run: Run, audit: Audit) -> None:
     """A CSV with an empty column ``verified_label``, which `csot clean --verified` reads.
 
     It shows neither the given nor the suggested label: whoever fills it in should not lean on them.
     """
-    table = audit.table.iloc[:n_rows]
+    table = audit.table
     frame = table.drop(columns="position").reset_index(drop=True)
     frame.insert(0, ID, [to_text(key, run.id_kind) for key in table.index])
     samples = run.read_samples()

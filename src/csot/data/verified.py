@@ -1,4 +1,7 @@
-"""Decisions of a person, fed back: a CSV with the columns `id` and `label`."""
+"""Decisions of a person, fed back: a CSV with the columns `id` and `label`.
+
+The sheet of an audit has `verified_label` instead, empty where nobody could say.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from csot.data.errors import DataError, DataWarning, listed, nearest
 from csot.data.labelled import LabelledData, Labels
 from csot.data.table_file import column_names, load_table
 
+COLUMNS = ("label", "verified_label")
+"""Where the decisions are: the first that there is."""
+
 
 def read_verified(path: Path, data: LabelledData) -> Labels:
     """The verified label of each sample, (N,); None where there is none.
@@ -21,7 +27,8 @@ def read_verified(path: Path, data: LabelledData) -> Labels:
     if not path.exists():
         raise DataError(f"{path} does not exist (--verified)")
     names = column_names(path)
-    for name in ("id", "label"):
+    column = next((name for name in COLUMNS if name in names), COLUMNS[0])
+    for name in ("id", column):
         if name not in names:
             raise DataError(
                 f"{path} has no column {name!r} (--verified); it has {listed(names)}"
@@ -31,7 +38,7 @@ def read_verified(path: Path, data: LabelledData) -> Labels:
     known = {str(label): label for label in data.labels if label is not None}
     known |= {name: name for name in data.class_names or ()}
     decided: dict[str, object] = {}
-    for key, label in zip(table["id"].astype(str), table["label"], strict=True):
+    for key, label in zip(table["id"].astype(str), table[column], strict=True):
         text = cell_text(label).strip()
         if not text:
             continue

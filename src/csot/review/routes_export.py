@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
+from csot.records.again import clean_again
 from csot.review import export
 from csot.review.ledger import Person
 from csot.review.pages import Pages
@@ -40,7 +40,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             "n_carried": int(found.carried.sum()),
             "n_disagree": int(found.disagree.sum()),
             "n_reviewers": len(everyone),
-            "command": next_command(session),
+            "command": clean_again(catalogue.run, catalogue.run.path / export.VERIFIED_FILE),
             "folder": str(catalogue.run.path),
         }
         return HTMLResponse(pages.page("export", **values))
@@ -69,16 +69,3 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         check_stamp(session, sent)
         written = export.write_exports(catalogue, people(), sent.seen_only)
         return {"written": [str(path) for path in written.values()]}
-
-
-def next_command(session: Session) -> str:
-    """The command that takes the decisions back, as far as the run remembers its own."""
-    catalogue = session.catalogue
-    settings = catalogue.summary.get("settings")
-    command = settings.get("command") if isinstance(settings, dict) else None
-    verified = shlex.quote(str(catalogue.run.path / export.VERIFIED_FILE))
-    if isinstance(command, str) and command:
-        return f"{command} --verified {verified}"
-    path = catalogue.source.get("path")
-    data = shlex.quote(path) if isinstance(path, str) and path else "DATA"
-    return f"csot clean {data} --out NEW_RUN --verified {verified}"
