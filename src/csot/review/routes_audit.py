@@ -56,7 +56,7 @@ def add_audit_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         else:
             check_row(session, row)
         state = auditing.state(plan, session.person)
-        return HTMLResponse(pages.page("audit", item=item(plan, row), audit=state))
+        return HTMLResponse(pages.page("audit", item=item(plan, row), query="", audit=state))
 
     @app.get("/audit/result")
     def result() -> HTMLResponse:
