@@ -42,10 +42,10 @@ def test_one_stratum_contains_wilsons(x: int, n: int) -> None:
 
 
 def test_no_error_anywhere_is_as_good_as_one_sample() -> None:
-    """Ten strata of ten rows without an error: zero is inside, and the upper end is Wilson's."""
+    """Ten strata of ten rows without an error: zero is inside, and the upper end near Wilson's."""
     found = stratified_share([0] * 10, [10] * 10, [10**7] * 10)
     assert found.value == found.low == 0
-    assert found.high == pytest.approx(wilson(0, 100).high, abs=1e-6)
+    assert wilson(0, 100).high < found.high < wilson(0, 90).high
 
 
 def test_what_nobody_looked_at_is_unknown() -> None:

@@ -50,13 +50,15 @@ def constrained(theta: float, x: FloatArray, n: FloatArray, weight: FloatArray) 
     return others(float(found.x))
 
 
-def is_accepted(theta: float, x: FloatArray, n: FloatArray, weight: FloatArray) -> float:
+def is_accepted(
+    theta: float, x: FloatArray, n: FloatArray, weight: FloatArray, critical: float
+) -> float:
     """Positive where the score or the likelihood-ratio test does not reject theta."""
     p = constrained(theta, x, n, weight)
     estimate = float(weight @ (x / n))
     score = (theta - estimate) ** 2 / float((weight**2 * p * (1 - p) / n).sum())
     ratio = 2 * (log_likelihood(x / n, x, n) - log_likelihood(p, x, n))
-    return CRITICAL - min(score, ratio)
+    return critical - min(score, ratio)
 
 
 def interval(x: FloatArray, n: FloatArray, size: FloatArray) -> tuple[float, float]:
@@ -64,15 +66,16 @@ def interval(x: FloatArray, n: FloatArray, size: FloatArray) -> tuple[float, flo
     weight = size / size.sum()
     m = effective(n, size)
     y = x * m / n
+    critical = CRITICAL * n.sum() / max(n.sum() - len(n) + 1, 1.0)
     estimate = float(weight @ (x / n))
     ends = []
     for end in (1e-7, 1 - 1e-7):
-        if is_accepted(end, y, m, weight) > 0:
+        if is_accepted(end, y, m, weight, critical) > 0:
             ends.append(round(end))
         else:
             inside = min(max(estimate, 1e-7), 1 - 1e-7)
-            inside = inside if is_accepted(inside, y, m, weight) > 0 else estimate
-            ends.append(brentq(is_accepted, inside, end, (y, m, weight), xtol=1e-9))
+            inside = inside if is_accepted(inside, y, m, weight, critical) > 0 else estimate
+            ends.append(brentq(is_accepted, inside, end, (y, m, weight, critical), xtol=1e-9))
     low = max(ends[0], float(x.sum() / size.sum()))
     return low, min(ends[1], 1 - float((n - x).sum() / size.sum()))
 

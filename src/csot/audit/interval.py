@@ -15,6 +15,8 @@ The interval holds every theta that one of two tests at 5 % does not reject:
     score               (theta - estimate)^2 <= z^2 sum_h W_h^2 p_h(theta) (1 - p_h(theta)) / n'_h
     likelihood ratio    2 (l(x / n) - l(p(theta))) <= z^2
 
+with z^2 = 1.96^2 n / (n - H + 1), n = sum n_h: one share is fitted per stratum, which makes the
+variance look smaller than it is.
 One stratum: Wilson's interval, and the likelihood's where it reaches further. The score test is too
 short where a few rare cases fix the lower end, the likelihood ratio where no case was found; their
 union is neither. Independent Beta posteriors would not do: ten strata without a single error in
@@ -75,7 +77,9 @@ def stratified_share(
     low, high = fixed, fixed + float(weight[unseen].sum())
     if some.any():
         n_effective = (n * (size - 1) / np.where(whole, 1.0, size - n))[some]
-        found = [_limit(share[some], n_effective, weight[some], side) for side in (1, -1)]
+        total = float(n[some].sum())
+        critical = Z**2 * total / max(total - int(some.sum()) + 1, 1.0)
+        found = [_limit(share[some], n_effective, weight[some], critical, side) for side in (1, -1)]
         low, high = low + found[0], high + found[1]
     # What was seen is known.
     low = max(low, float(x.sum() / size.sum()))
@@ -84,7 +88,7 @@ def stratified_share(
     return Estimate(value, min(low, value), max(high, value))
 
 
-def _limit(share: Floats, n: Floats, weight: Floats, side: int) -> float:
+def _limit(share: Floats, n: Floats, weight: Floats, critical: float, side: int) -> float:
     """The lowest (``side`` 1) or highest (-1) sum of W_h p_h that one of the tests accepts.
 
     p(theta) is followed by its Lagrange multiplier, side * exp(t): theta moves away from the
@@ -95,7 +99,7 @@ def _limit(share: Floats, n: Floats, weight: Floats, side: int) -> float:
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         p = _constrained(share, n, weight, side * np.exp(middle))
-        if _smaller_statistic(share, p, n, weight) <= Z**2:
+        if _smaller_statistic(share, p, n, weight) <= critical:
             low = middle
         else:
             high = middle
