@@ -25,7 +25,7 @@ def test_every_prefix_is_neymans_allocation(made: list[tuple[int, float]], n: in
     strata = tuple(Stratum("agreed", 0, 1, size, q) for size, q in made)
     order = allocate(strata, n)
     assert len(order) == min(n, sum(sizes))
-    if n < len(strata):
+    if n < sum(min(2, size) for size in sizes):
         return
     counts = tuple(np.bincount(order, minlength=len(strata)).tolist())
     best = min(

@@ -81,8 +81,8 @@ def interval(x: FloatArray, n: FloatArray, size: FloatArray) -> tuple[float, flo
 
 
 def allocations(n: int, size: list[int]) -> Iterator[tuple[int, ...]]:
-    """Every way to take n rows, at least one of each stratum."""
-    for counts in product(*(range(1, most + 1) for most in size)):
+    """Every way to take n rows, at least two of each stratum that has them."""
+    for counts in product(*(range(min(2, most), most + 1) for most in size)):
         if sum(counts) == n:
             yield counts
 

@@ -9,7 +9,7 @@ Strata never mix what the run did with a label (see `GROUPS`), so that the preci
 verdicts is a share of whole strata. Within a group they are intervals of the score, cut so that
 sum_i sqrt(e_i (1 - e_i)) is about the same in each.
 
-Allocation: every stratum gets one row. Then the next row comes from the stratum in which it lowers
+Allocation: every stratum gets two rows. Then the next row comes from the stratum in which it lowers
 the variance of the noise rate, sum_h N_h^2 s_h^2 (1 / n_h - 1 / N_h), the most: that with the
 largest N_h^2 s_h^2 / (n_h (n_h + 1)). The greedy order is Neyman's optimal allocation in whole
 numbers at every length (Wright, 2012, on the method of equal proportions), and row i of stratum h
@@ -134,6 +134,7 @@ def expected_error(population: Population) -> Floats:
 
 def allocate(strata: tuple[Stratum, ...], n_rows: int) -> Ints:
     """The stratum of each of the first rows, the most informative first; at most all rows."""
+    # A single row says nothing about the variance in its stratum, so there are two, in two rounds.
     heap = [(-np.inf, -stratum.pull, h) for h, stratum in enumerate(strata)]
     heapq.heapify(heap)
     taken = [0] * len(strata)
@@ -143,7 +144,8 @@ def allocate(strata: tuple[Stratum, ...], n_rows: int) -> Ints:
         order.append(h)
         taken[h] += 1
         if taken[h] < strata[h].size:
-            heapq.heappush(heap, (negative / (taken[h] * (taken[h] + 1)), negative, h))
+            gain = -1e300 if taken[h] == 1 else negative / (taken[h] * (taken[h] + 1))
+            heapq.heappush(heap, (gain, negative, h))
     return np.array(order, dtype=np.int64)
 
 
