@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": set(),
     "nets": set(),
     "records": set(),
+    "audit": {"records"},
     "curriculum": {"ot"},
     "allocation": {"ot"},
     "embed": {"data"},
@@ -31,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {"ot", "curriculum", "allocation", "data", "nets"},
     "training": {"ot", "curriculum", "allocation", "data", "nets", "methods", "records"},
     "report": {"records"},
-    "review": {"records"},
+    "review": {"records", "audit"},
     "figures": {"records"},
     "commands": {
         "data",
@@ -41,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "methods",
         "training",
         "records",
+        "audit",
         "report",
         "review",
         "figures",
@@ -58,7 +60,7 @@ MUST_NOT_IMPORT: dict[str, set[str]] = {
     "csot.ot.inner": {"csot.ot.coherence", "csot.ot.gcg", "csot.ot.solve"},
     "csot.ot.plan": {"csot.ot.inner", "csot.ot.gcg", "csot.ot.solve"},
 }
-WITHOUT_TORCH = ("records", "report", "review")
+WITHOUT_TORCH = ("records", "audit", "report", "review")
 ONLY_FABRIC = "csot.training.loop"
 FABRIC = ("lightning", "lightning_fabric")
 

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from csot.allocation import allocate as allocate
     from csot.annotators import Consensus as Consensus
     from csot.annotators import find_consensus as find_consensus
+    from csot.audit import Audit as Audit
+    from csot.audit import propose_audit as propose_audit
     from csot.clean import LabelCleaner as LabelCleaner
     from csot.clean import find_label_issues as find_label_issues
     from csot.ot import ConvergenceWarning as ConvergenceWarning
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Allocation": "allocation",
+    "Audit": "audit",
     "Consensus": "annotators",
     "ConvergenceWarning": "ot",
     "LabelCleaner": "clean",
@@ -27,6 +30,7 @@ _HOMES = {
     "allocate": "allocation",
     "find_consensus": "annotators",
     "find_label_issues": "clean",
+    "propose_audit": "audit",
     "solve": "ot",
     "train": "training",
 }
@@ -34,6 +38,7 @@ _HOMES = {
 
 __all__ = [
     "Allocation",
+    "Audit",
     "Consensus",
     "ConvergenceWarning",
     "LabelCleaner",
@@ -43,6 +48,7 @@ __all__ = [
     "curriculum",
     "find_consensus",
     "find_label_issues",
+    "propose_audit",
     "solve",
     "train",
 ]

@@ -133,7 +133,10 @@ def clean(
     ] = None,
     verified: Annotated[
         Path | None,
-        typer.Option(help="CSV with the columns id and label: decisions that are final."),
+        typer.Option(
+            help="CSV with the columns id and label: decisions that are final; or a sheet of "
+            "csot audit, filled in."
+        ),
     ] = None,
     votes: Annotated[
         Path | None,
@@ -465,6 +468,10 @@ def review(
     port: Annotated[
         int | None, typer.Option(help="Port; else a free one.", min=0, max=65535)
     ] = None,
+    audit: Annotated[
+        int | None,
+        typer.Option(metavar="ROWS", min=1, help="Open with an audit of so many rows."),
+    ] = None,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address to open.")
     ] = False,
@@ -483,6 +490,37 @@ def review(
     from csot.commands.review import ReviewOptions, run_review
     from csot.commands.terminal import Terminal
 
-    options = ReviewOptions(run, reviewer, port, host, allow_remote, same_data, not no_browser)
+    options = ReviewOptions(
+        run, reviewer, port, host, allow_remote, same_data, not no_browser, audit
+    )
     with Terminal() as terminal:
         run_review(options, terminal)
+
+
+@app.command("audit")
+def audit_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    rows: Annotated[
+        int, typer.Option(min=1, help="How many rows to verify; 50 to 200 are usual.")
+    ] = 100,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="CSV to fill in: column verified_label."),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="That CSV, filled in: print what it says of all labels."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random choice; a started audit keeps its.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
+) -> None:
+    """Choose rows to verify, at random where it matters most, and say what they tell.
+
+    Verified rows give the noise rate and the precision of RUN with intervals, and make the next
+    csot clean better. csot review RUN --audit does the same in the browser.
+    """
+    from csot.commands.audit import AuditOptions, run_audit
+    from csot.commands.terminal import Terminal
+
+    with Terminal() as terminal:
+        run_audit(AuditOptions(run, rows, out, results, seed, force), terminal)

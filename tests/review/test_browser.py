@@ -368,16 +368,94 @@ def test_accept_all_above_says_what_to_expect(visit: Visit, tmp_path: Path) -> N
         assert person.decided.sum() == 10
 
 
+def test_an_audit_by_keyboard(visit: Visit, tmp_path: Path) -> None:
+    """Start, answer, search, skip, undo, reload; the result, and more rows."""
+    run = texts(tmp_path)
+    with serving(run) as (server, _):
+        page = visit(server.url, "/")
+        page.click("text=Audit: how many are wrong?")
+        page.wait_for_selector(READY)
+        assert "±" in page.inner_text(".sizes")
+        page.click("[data-rows='50']")
+        page.wait_for_selector(".item[data-row]")
+        page.wait_for_selector(READY)
+        session = server.session
+        plan, person, c = session.auditing.plan, session.person, session.catalogue
+        assert plan is not None
+        order = [str(row) for row in plan.rows]
+
+        def here() -> str:
+            return str(page.get_attribute(".item", "data-row"))
+
+        assert here() == order[0]
+        for key in "ak":  # of the other list: here they do nothing
+            page.keyboard.press(key)
+        press(page, "2")
+        assert person.label[plan.rows[0]] == 1
+        assert "1 of 50" in page.inner_text("#progress")
+        api.expect(page.locator("#toast")).to_have_text(f"Saved: {c.names[1]}")
+        page.keyboard.press("c")
+        page.keyboard.type("trav")
+        api.expect(page.locator("#choose-list li")).to_have_text(["travel"])
+        press(page, "Enter")
+        assert c.names[person.label[plan.rows[1]]] == "travel"
+        press(page, "u")
+        assert here() == order[3]
+        press(page, "ArrowRight")
+        press(page, "z")
+        assert here() == order[2]
+        press(page, "1")
+        assert here() == order[3], "what was skipped comes before what was not reached"
+        page.reload()
+        page.wait_for_selector(READY)
+        assert here() == order[3]
+        assert "3 of 50" in page.inner_text("#progress")
+        press(page, "ArrowLeft")
+        assert "You said" in page.inner_text(".standing")
+        press(page, "ArrowRight")
+        for number in range(3, 50):
+            page.click(".pick >> nth=0")
+            if number < 49:
+                page.wait_for_selector(f'.item[data-row="{order[number + 1]}"]')
+        page.click("text=See what they say")
+        page.wait_for_selector(READY)
+        assert "of the labels are wrong" in page.inner_text("h1")
+        assert page.locator(".shares tbody tr").count() == 4
+        page.click("#write")
+        api.expect(page.locator("#written")).to_contain_text("verified.csv")
+        assert len((run.path / "verified.csv").read_text().splitlines()) == 51
+        page.click("[data-rows='100']")
+        page.wait_for_selector(".item[data-row]")
+        assert "50 of 100" in page.inner_text("#progress")
+    assert standing(run).looked.sum() == 50
+
+
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("PIL")
     run = digits_run(tmp_path_factory.mktemp("digits"), 300)
     run.write_features(np.random.default_rng(0).normal(size=(300, 8)))
     with serving(run) as (server, _):
+        session = server.session
+        session.auditing.start(50)
+        plan = session.auditing.plan
+        assert plan is not None
+        for number, row in enumerate(plan.rows[:30].tolist()):
+            session.decide([row], "choose", row % 10, "audit", f"audited-{number:03d}")
         yield server.url
 
 
-VIEWS = ("/", "/one", "/grid", "/precision", "/reviewers", "/export", "/one?status=odd")
+VIEWS = (
+    "/",
+    "/one",
+    "/grid",
+    "/audit",
+    "/audit/result",
+    "/precision",
+    "/reviewers",
+    "/export",
+    "/one?status=odd",
+)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

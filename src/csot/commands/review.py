@@ -5,11 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from csot.commands.terminal import Terminal
 from csot.data.errors import require
+
+if TYPE_CHECKING:
+    from csot.review.session import Session
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class ReviewOptions:
     allow_remote: bool = False
     same_data: bool = False
     browser: bool = True
+    audit: int | None = None
+    """Rows of the audit to open with."""
 
 
 def run_review(options: ReviewOptions, terminal: Terminal) -> None:
@@ -41,6 +47,7 @@ def run_review(options: ReviewOptions, terminal: Terminal) -> None:
         port=options.port,
         allow_remote=options.allow_remote,
         same_data=options.same_data,
+        audit=options.audit,
     )
     progress = server.session.progress()
     where = server.session.store.path
@@ -60,3 +67,24 @@ def run_review(options: ReviewOptions, terminal: Terminal) -> None:
     with suppress(KeyboardInterrupt):
         server.serve(ready, browse=options.browser)
     terminal.say(Text(f"Every decision is in {where}"))
+    _tell_audit(server.session, terminal)
+
+
+def _tell_audit(session: Session, terminal: Terminal) -> None:
+    """What the audit says so far, and the command that uses it."""
+    from csot.records.again import clean_again
+    from csot.review.export import write_verified
+
+    plan = session.auditing.plan
+    state = None if plan is None else session.auditing.state(plan, session.person)
+    if state is None or state.result is None:
+        return
+    rate = state.result.noise_rate
+    terminal.say(
+        Text(
+            f"Audit: {state.done:,} of {state.planned:,} rows; {rate.value:.1%} of the labels are "
+            f"wrong, 95 % interval {rate.low:.1%} to {rate.high:.1%}"
+        )
+    )
+    written = write_verified(session.catalogue, session.ledger.people)
+    terminal.say(Text(f"Next: {clean_again(session.catalogue.run, written)}"))

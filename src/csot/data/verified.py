@@ -1,4 +1,7 @@
-"""Decisions of a person, fed back: a CSV with the columns `id` and `label`."""
+"""Decisions of a person, fed back: a CSV with the columns `id` and `label`.
+
+The sheet of an audit has `verified_label` instead, empty where nobody could say.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,21 @@ from csot.data.errors import DataError, DataWarning, listed, nearest
 from csot.data.labelled import LabelledData, Labels
 from csot.data.table_file import column_names, load_table
 
+COLUMNS = ("label", "verified_label")
+"""Where the decisions are: the first that there is."""
+
 
 def read_verified(path: Path, data: LabelledData) -> Labels:
     """The verified label of each sample, (N,); None where there is none.
 
     Rows without a label are no decision. An id that `data` skipped or does not know is reported.
     """
-    table = load_fed_back(path, ("id", "label"), "--verified")
+    names = column_names(path) if path.exists() else []
+    column = next((name for name in COLUMNS if name in names), COLUMNS[0])
+    table = load_fed_back(path, ("id", column), "--verified")
     known = known_labels(data)
     decided: dict[str, object] = {}
-    for key, label in zip(table["id"].astype(str), table["label"], strict=True):
+    for key, label in zip(table["id"].astype(str), table[column], strict=True):
         text = cell_text(label).strip()
         if not text:
             continue

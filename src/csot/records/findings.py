@@ -18,6 +18,8 @@ SCORE = "label_score"
 CONFIDENCE = "confidence"
 STATUS = "status"
 NOTE = "note"
+VERIFIED = "verified"
+"""The note of a row that a person decided before this run."""
 
 FINDINGS_COLUMNS = (
     GIVEN,

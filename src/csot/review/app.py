@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from csot.review.errors import add_error_pages
 from csot.review.item import whole
 from csot.review.pages import Pages
+from csot.review.routes_audit import add_audit_routes
 from csot.review.routes_decide import add_decide_routes
 from csot.review.routes_export import add_export_routes
 from csot.review.routes_files import add_file_routes
@@ -27,6 +28,7 @@ def make_app(session: Session) -> FastAPI:
         add_row_routes,
         add_file_routes,
         add_decide_routes,
+        add_audit_routes,
         add_export_routes,
     ):
         add(app, session, pages)

@@ -12,7 +12,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.records import STATUSES, Run
-from csot.records.findings import CONFIDENCE, CORRECTED, GIVEN, IS_ISSUE, NOTE, PREDICTED, SCORE
+from csot.records.findings import (
+    CONFIDENCE,
+    CORRECTED,
+    GIVEN,
+    IS_ISSUE,
+    NOTE,
+    PREDICTED,
+    SCORE,
+    VERIFIED,
+)
 from csot.records.findings import STATUS as STATUS_COLUMN
 from csot.records.kinds import Kind, to_text
 from csot.records.run import FINDINGS
@@ -20,9 +29,6 @@ from csot.records.run import FINDINGS
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-VERIFIED = "verified"
-"""The note of a row that a person decided before this run."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot.records import atomic_write
+from csot.records.atomic import write_text
 from csot.records.findings import CORRECTED, GIVEN
 from csot.records.label_studio import medium_of, tasks
 from csot.records.run import LABEL_STUDIO
@@ -132,6 +132,12 @@ def label_studio_json(catalogue: Catalogue, people: Mapping[str, Person]) -> str
     return dumps(made, indent=None)
 
 
+def write_verified(catalogue: Catalogue, people: Mapping[str, Person]) -> Path:
+    """Only what `csot clean --verified` reads."""
+    found = outcome(catalogue, people, seen_only=False)
+    return _write(catalogue, VERIFIED_FILE, verified_csv(catalogue, found)[0])
+
+
 def write_exports(
     catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool
 ) -> dict[str, Path]:
@@ -144,12 +150,13 @@ def write_exports(
         STUDIO_FILE: label_studio_json(catalogue, considered),
         VOTES_FILE: votes_csv(catalogue, considered),
     }
-    written = {}
-    for name, text in texts.items():
-        written[name] = catalogue.run.path / name
-        with atomic_write(written[name]) as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
-    return written
+    return {name: _write(catalogue, name, text) for name, text in texts.items()}
+
+
+def _write(catalogue: Catalogue, name: str, text: str) -> Path:
+    path = catalogue.run.path / name
+    write_text(path, text)
+    return path
 
 
 def disagreements_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str:

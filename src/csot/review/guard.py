@@ -41,10 +41,18 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 class Guard:
     """Middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, token: str, cookie: str, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str,
+        cookie: str,
+        host: str = "127.0.0.1",
+        home: str = "/",
+    ) -> None:
         self._app = app
         self._token = token
         self._cookie = cookie
+        self._home = home
         self._remote = not is_loopback(host)
         self._names = {*LOOPBACK, host.lower()}
         if self._remote:
@@ -91,11 +99,11 @@ class Guard:
         response: Response
         if headers.get("sec-fetch-site") == "cross-site":
             response = HTMLResponse(
-                '<!doctype html><meta http-equiv="refresh" content="0;url=/">'
-                '<a href="/">Go on to the review</a>'
+                f'<!doctype html><meta http-equiv="refresh" content="0;url={self._home}">'
+                f'<a href="{self._home}">Go on to the review</a>'
             )
         else:
-            response = RedirectResponse("/", status_code=303)
+            response = RedirectResponse(self._home, status_code=303)
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
         response.headers["Cache-Control"] = "no-store"
         return response

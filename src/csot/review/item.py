@@ -11,6 +11,9 @@ from csot.review.ledger import CODES
 from csot.review.session import Session
 
 LIKELY = 5
+CHOICES = 10
+"""Classes that an audit shows at once."""
+KEYS = "1234567890"
 TEXT_LIMIT = 20_000
 CARD_TEXT = 280
 ID_LIMIT = 300
@@ -72,6 +75,31 @@ class Item:
     """What other reviewers decided; only after one's own decision, so that it stays one's own."""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A class and the key that chooses it, if any."""
+
+    number: int
+    name: str
+    key: str
+
+
+@dataclass(frozen=True)
+class BlindItem:
+    """A row in an audit: nothing in it tells the given or the suggested label."""
+
+    row: int
+    id: str
+    has_image: bool
+    text: str
+    cells: list[tuple[str, str]]
+    bars: list[Bar]
+    choices: list[Choice]
+    is_decided: bool
+    label: str | None
+    """One's own; None if undecided or unsure."""
+
+
 def make_card(session: Session, row: int, similarity: float | None = None) -> Card:
     c, samples, person = session.catalogue, session.samples, session.person
     score = float(c.score[row])
@@ -121,6 +149,28 @@ def make_item(session: Session, row: int) -> Item:
     )
 
 
+def make_blind_item(session: Session, row: int) -> BlindItem:
+    """The sample and the classes to choose from, in an order that says nothing."""
+    c, samples, person = session.catalogue, session.samples, session.person
+    has_image, text = bool(samples.image(row)), samples.text(row)
+    cells = [] if has_image or text else samples.cells(row)
+    own = None if has_image or text or cells else samples.axes(row)
+    scale = 1.0 if own is None else max(float(np.abs(own).max()), 1e-12)
+    looked = bool(person.looked[row])
+    return BlindItem(
+        row=row,
+        # The folders of a path are often the given label.
+        id=clip(whole(c.ids[row]).rpartition("/")[2], ID_LIMIT),
+        has_image=has_image,
+        text=clip(text, TEXT_LIMIT),
+        cells=[(clip(name, 80), clip(cell, 400)) for name, cell in cells],
+        bars=[] if own is None else [Bar(float(v) / scale, None, None) for v in own],
+        choices=_choices(session, row),
+        is_decided=looked,
+        label=_name(session, int(person.label[row])) if looked else None,
+    )
+
+
 def clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -147,6 +197,30 @@ def _likely(session: Session, row: int) -> list[Likely]:
             best[-1 if label == c.given[row] else -2] = label
     best.sort(key=lambda k: -own[k])
     return [Likely(k, whole(c.names[k]), float(own[k])) for k in best]
+
+
+def _choices(session: Session, row: int) -> list[Choice]:
+    """Keys go by the order, but a class that is called 4 has the key 4."""
+    names = session.catalogue.names
+    numbers = _offered(session, row)
+    digits = all(len(name) == 1 and name in KEYS for name in names)
+    keys = [names[k] for k in numbers] if digits else KEYS[: len(numbers)]
+    return [Choice(k, whole(names[k]), key) for k, key in zip(numbers, keys, strict=True)]
+
+
+def _offered(session: Session, row: int) -> list[int]:
+    """All classes if they are few, else the given, the suggested and some others; by number."""
+    c = session.catalogue
+    if len(c.names) <= CHOICES:
+        return list(range(len(c.names)))
+    likely = [class_.number for class_ in _likely(session, row)]
+    wanted = {k for k in (*likely, int(c.given[row]), int(c.suggested[row])) if k >= 0}
+    others = np.random.default_rng(row).permutation(len(c.names)).tolist()
+    for other in others:
+        if len(wanted) >= LIKELY:
+            break
+        wanted.add(other)
+    return sorted(wanted)
 
 
 def _reason(card: Card, note: str, neighbours: list[Card], stays: bool) -> str:
@@ -185,6 +259,12 @@ def percent(share: float) -> str:
     if 0.995 <= share < 1:
         return f"{min(share * 100, 99.9):.1f}\u00a0%"
     return "under 1\u00a0%" if 0 < share < 0.005 else f"{share * 100:.0f}\u00a0%"
+
+
+def points(margin: float) -> str:
+    """Of a difference of shares."""
+    value = 100 * margin
+    return f"±{value:.1f}" if value < 1.95 else f"±{value:.0f}"
 
 
 def chance(probability: float) -> str:

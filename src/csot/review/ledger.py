@@ -128,5 +128,5 @@ class Ledger:
             stand = Standing(entry.batch, CODES[entry.action], label, entry.way)
             person.stacks.setdefault(row, []).append(stand)
             person.batches.setdefault(entry.batch, []).append(row)
-            if entry.way == "one":
+            if entry.way in ("one", "audit"):
                 person.times.append(datetime.fromisoformat(entry.time).timestamp())

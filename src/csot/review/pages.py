@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from csot.review.item import chance, make_card, make_item, percent, whole
+from csot.review.item import chance, make_card, make_item, percent, points, whole
 from csot.review.select import Filter
 from csot.review.session import Session
 
@@ -18,6 +18,7 @@ STATIC = {
     "one.js": "text/javascript; charset=utf-8",
     "grid.js": "text/javascript; charset=utf-8",
     "precision.js": "text/javascript; charset=utf-8",
+    "audit.js": "text/javascript; charset=utf-8",
     "export.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
@@ -25,6 +26,7 @@ VIEWS = (
     ("", "Overview"),
     ("one", "One by one"),
     ("grid", "Grid"),
+    ("audit", "Audit"),
     ("precision", "Precision"),
     ("reviewers", "Reviewers"),
     ("export", "Export"),
@@ -76,6 +78,7 @@ class Pages:
         self._environment.filters["count"] = lambda value: f"{value:,.0f}"
         self._environment.filters["percent"] = percent
         self._environment.filters["chance"] = chance
+        self._environment.filters["points"] = points
         self._environment.globals.update(
             version=_version(self.static),
             stamp=catalogue.stamp,
@@ -91,9 +94,11 @@ class Pages:
         """A lone surrogate, of a file name that is no Unicode, must not break the page."""
         return whole(self._environment.get_template(template).render(**values))
 
-    def page(self, view: str, **values: Any) -> str:
+    def page(self, name: str, **values: Any) -> str:
+        """The template of that name; what follows an underscore is a page of the same view."""
         progress = self._session.progress()
-        return self.render(f"{view}.html", view=view, progress=progress, **values)
+        view = name.partition("_")[0]
+        return self.render(f"{name}.html", view=view, progress=progress, **values)
 
     def progress(self) -> str:
         return self.render("_progress.html", progress=self._session.progress())

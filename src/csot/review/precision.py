@@ -16,23 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from csot.audit.interval import LEVEL, Estimate, Z
 from csot.review.catalogue import Bools, Catalogue
 from csot.review.ledger import CODES, Person
 
 EDGES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)
-LEVEL = 0.95
-Z = 1.959963984540054
-"""Two-sided 95 % of the normal distribution."""
 DRAWS = 20_000
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A share and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

@@ -44,5 +44,9 @@ class AcceptAbove(Sent):
     """How many rows the page said."""
 
 
+class StartAudit(Sent):
+    rows: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+
+
 class Export(Sent):
     seen_only: bool = False

@@ -23,8 +23,8 @@ def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         check_stamp(session, sent)
         for row in sent.rows:
             check_row(session, row)
-        if sent.way == "rule":
-            raise ValueError("way=rule is for /api/accept-above")
+        if sent.way in ("rule", "audit"):
+            raise ValueError(f"way={sent.way} has an address of its own")
         wanted = _view(sent.view)  # before anything is saved: an error means that nothing was
         saved = session.decide(sent.rows, sent.action, sent.label, sent.way, sent.batch)
         answer: dict[str, Any] = {"saved": saved, "progress": pages.progress()}

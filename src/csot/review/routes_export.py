@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
+from csot.records.again import clean_again
 from csot.review import export
 from csot.review.ledger import Person
 from csot.review.pages import Pages
@@ -40,8 +40,10 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             "n_carried": int(found.carried.sum()),
             "n_disagree": int(found.disagree.sum()),
             "n_reviewers": len(everyone),
-            "command": next_command(session),
-            "votes_command": next_command(session, "--votes", export.VOTES_FILE),
+            "command": clean_again(catalogue.run, catalogue.run.path / export.VERIFIED_FILE),
+            "votes_command": clean_again(
+                catalogue.run, catalogue.run.path / export.VOTES_FILE, "--votes"
+            ),
             "folder": str(catalogue.run.path),
         }
         return HTMLResponse(pages.page("export", **values))
@@ -72,18 +74,3 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         check_stamp(session, sent)
         written = export.write_exports(catalogue, people(), sent.seen_only)
         return {"written": [str(path) for path in written.values()]}
-
-
-def next_command(
-    session: Session, option: str = "--verified", name: str = export.VERIFIED_FILE
-) -> str:
-    """The command that takes the decisions back, as far as the run remembers its own."""
-    catalogue = session.catalogue
-    settings = catalogue.summary.get("settings")
-    command = settings.get("command") if isinstance(settings, dict) else None
-    file = shlex.quote(str(catalogue.run.path / name))
-    if isinstance(command, str) and command:
-        return f"{command} {option} {file}"
-    path = catalogue.source.get("path")
-    data = shlex.quote(path) if isinstance(path, str) and path else "DATA"
-    return f"csot clean {data} --out NEW_RUN {option} {file}"

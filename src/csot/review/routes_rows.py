@@ -26,7 +26,7 @@ def add_row_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             row = int(rows[0]) if len(rows) else None
         else:
             check_row(session, row)
-        values = pages.filter_values(wanted)
+        values = {"query": wanted.query(), **pages.filter_values(wanted)}
         return HTMLResponse(pages.page("one", item=pages.item(row, wanted), **values))
 
     @app.get("/api/step")

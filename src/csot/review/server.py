@@ -34,6 +34,7 @@ class ReviewServer:
         port: int | None = None,
         allow_remote: bool = False,
         same_data: bool = False,
+        audit: int | None = None,
     ) -> None:
         if not is_loopback(host) and not allow_remote:
             raise ValueError(
@@ -42,6 +43,8 @@ class ReviewServer:
             )
         self.session = Session(run, reviewer, same_data)
         try:
+            if audit is not None:
+                self.session.auditing.start(audit)
             self._socket = _bind(host, port)
         except BaseException:
             self.session.close()
@@ -49,7 +52,8 @@ class ReviewServer:
         self.port = int(self._socket.getsockname()[1])
         self.token = secrets.token_urlsafe(32)
         # Browsers share cookies between the ports of a machine: two reviews need two names.
-        app = Guard(make_app(self.session), self.token, f"csot_review_{self.port}", host)
+        home = "/" if audit is None else "/audit"
+        app = Guard(make_app(self.session), self.token, f"csot_review_{self.port}", host, home)
         config = uvicorn.Config(
             app,
             log_level="warning",

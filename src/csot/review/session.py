@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from csot.records import Run
+from csot.review.auditing import Auditing
 from csot.review.catalogue import Catalogue, load_catalogue
 from csot.review.ledger import CODES, Ledger, Person
 from csot.review.precision import left_above
@@ -60,6 +61,7 @@ class Session:
         self.samples = Samples(self.catalogue)
         self.image_root = run.image_root
         self.selector = Selector(self.catalogue)
+        self.auditing = Auditing(self.catalogue)
         self.lock = threading.RLock()
 
     @property
@@ -80,7 +82,7 @@ class Session:
         for row in dict.fromkeys(rows):
             final = self._label(row, action, label)
             if final is None and action != "unsure":
-                if way == "one":
+                if way in ("one", "audit"):
                     raise ValueError(f"row {row} has no label to {action}: choose a class")
                 continue
             entries.append(self._entry(row, action, final, way, batch))

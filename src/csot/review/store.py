@@ -20,8 +20,9 @@ FILE = "decisions.sqlite"
 UNDO = "undo"
 Action = Literal["accept", "keep", "choose", "unsure"]
 ACTIONS: tuple[Action, ...] = ("accept", "keep", "choose", "unsure")
-Way = Literal["one", "grid", "rule"]
-"""How the decision was made: by itself, in a grid, or unseen by "accept all above"."""
+Way = Literal["one", "grid", "rule", "audit"]
+"""How the decision was made: by itself, in a grid, unseen by "accept all above", or in an audit,
+where no suggestion is shown."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS decision (
@@ -31,7 +32,7 @@ CREATE TABLE IF NOT EXISTS decision (
   id TEXT NOT NULL,      -- of the sample
   action TEXT NOT NULL CHECK (action IN ('accept', 'keep', 'choose', 'unsure', 'undo')),
   label TEXT,            -- NULL for unsure and undo
-  way TEXT NOT NULL CHECK (way IN ('one', 'grid', 'rule')),
+  way TEXT NOT NULL CHECK (way IN ('one', 'grid', 'rule', 'audit')),
   undoes TEXT,           -- the batch that an undo takes back
   time TEXT NOT NULL     -- UTC
 );
@@ -67,6 +68,7 @@ class Store:
             self._base.execute("PRAGMA journal_mode=WAL").fetchone()
             self._base.execute("PRAGMA synchronous=FULL")
             self._base.executescript(SCHEMA)
+            self._allow_audits()
         except sqlite3.Error as error:
             raise OSError(
                 f"{self.path} cannot be used ({error}): decisions are kept there, so the run must "
@@ -115,6 +117,19 @@ class Store:
             Entry(batch, who, _broken(key), action, _broken(label), *rest)
             for batch, who, key, action, label, *rest in rows
         ]
+
+    def _allow_audits(self) -> None:
+        """A log from before there were audits refuses them: copy it into a table that does not."""
+        with self._transaction() as base:
+            made = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'decision'"
+            if "'audit'" in base.execute(made).fetchone()[0]:
+                return
+            base.execute("ALTER TABLE decision RENAME TO decision_before")
+            base.execute("DROP INDEX decision_batch")
+            for statement in SCHEMA.split(";")[:2]:
+                base.execute(statement)
+            base.execute("INSERT INTO decision SELECT * FROM decision_before")
+            base.execute("DROP TABLE decision_before")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file."""

@@ -74,17 +74,17 @@ window.csot = (() => {
   const key = `csot-done-${stamp}`;
   const done = () => { try { return JSON.parse(sessionStorage.getItem(key)) || []; } catch (_) { return []; } };
   const keep = (list) => { try { sessionStorage.setItem(key, JSON.stringify(list.slice(-500))); } catch (_) { /* private window */ } };
-  const decide = async (body) => {
+  const decide = async (body, api = "/api") => {
     const batch = newBatch();
-    const answer = await post("/api/decide", { batch, ...body });
+    const answer = await post(`${api}/decide`, { batch, ...body });
     keep([...done(), batch]);
     showProgress(answer.progress);
     return answer;
   };
-  const undo = async (view) => {
+  const undo = async (view, api = "/api") => {
     const list = done();
     const undoes = list.pop();
-    const answer = await post("/api/undo", { ...(undoes ? { undoes } : {}), ...(view === undefined ? {} : { view }) });
+    const answer = await post(`${api}/undo`, { ...(undoes ? { undoes } : {}), ...(view === undefined ? {} : { view }) });
     keep(list);
     showProgress(answer.progress);
     return answer;

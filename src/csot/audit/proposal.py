@@ -1,0 +1,133 @@
+"""The audit in Python: from findings to rows to verify, and back to what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from csot.audit.design import Plan, draw_plan
+from csot.audit.population import Ints, Population, population_of
+from csot.audit.results import AuditResult, assess, forecast
+from csot.records.kinds import is_missing, kind_of
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Rows to verify, in the order in which to verify them. Stopping early is allowed: every first
+    part of the list is a stratified random sample by itself."""
+
+    plan: Plan
+    population: Population
+    index: pd.Index[Any]
+    """Of the findings, (N,)."""
+    classes: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    @property
+    def positions(self) -> Ints:
+        """(n,): positions of the rows in the findings, the most informative first."""
+        return self.plan.rows
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """By id: ``position``, ``stratum``, ``inclusion_probability``, and its inverse, ``weight``.
+
+        ``order`` counts from 1.
+        """
+        plan = self.plan
+        return pd.DataFrame(
+            {
+                "order": np.arange(1, len(plan) + 1),
+                "position": plan.rows,
+                "stratum": [describe(plan, int(h)) for h in plan.stratum],
+                "inclusion_probability": plan.inclusion,
+                "weight": 1 / plan.inclusion,
+            },
+            index=self.index[plan.rows],
+        )
+
+    @property
+    def margin(self) -> float:
+        """How far the noise rate will be known, about: the expected half width of its interval."""
+        return forecast(self.plan, self.population, len(self)).margin
+
+    def margin_after(self, n_rows: int, labels: Any = None) -> float:
+        """The same for an audit of ``n_rows``, given the ``labels`` that are verified so far."""
+        truth = None if labels is None else self._codes(self._in_order(labels))
+        return forecast(self.plan, self.population, n_rows, truth).margin
+
+    def verified(self, labels: Any) -> npt.NDArray[np.object_]:
+        """(N,), None where nobody looked: what `LabelCleaner.fit` takes as ``verified``.
+
+        ``labels`` (n,) are in the order of the table, missing where nobody can say; or a Series or
+        dict by id.
+        """
+        found = np.full(len(self.population), None, dtype=object)
+        for row, label in zip(self.plan.rows, self._in_order(labels), strict=True):
+            found[row] = None if is_missing(label) else label
+        return found
+
+    def estimate(self, labels: Any) -> AuditResult:
+        """Noise rate, precision and labels right before and after; ``labels`` as for `verified`."""
+        return assess(self.plan, self.population, self._codes(self._in_order(labels)))
+
+    def _in_order(self, labels: Any) -> list[Any]:
+        if isinstance(labels, Mapping | pd.Series):
+            ids = self.index[self.plan.rows]
+            if not ids.is_unique:
+                raise ValueError("labels by id need unique ids: pass them in the table's order")
+            unknown = [key for key in labels.keys() if key not in ids]  # noqa: SIM118
+            if unknown:
+                raise ValueError(
+                    f"labels has {len(unknown)} ids that are not in the audit, first "
+                    f"{unknown[0]!r}; the audit has ids such as {ids[0]!r}"
+                )
+            return [labels.get(key) for key in ids]
+        found = list(labels)
+        if len(found) != len(self):
+            raise ValueError(
+                f"labels has {len(found)} entries for {len(self)} rows of the audit: pass one for "
+                "each, None where nobody can say"
+            )
+        return found
+
+    def _codes(self, labels: list[Any]) -> Ints:
+        present = [label for label in labels if not is_missing(label)]
+        kinds = {kind_of(values) == "text" for values in (present, self.classes) if values}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"labels contains {present[0]!r} but the given labels are like "
+                f"{self.classes[0]!r}; both must be of one type"
+            )
+        numbers = {label: number for number, label in enumerate(self.classes)}
+        other = len(numbers)  # a class that no row has is wrong wherever it is verified
+        codes = [-1 if is_missing(label) else numbers.get(label, other) for label in labels]
+        return np.array(codes, dtype=np.int64)
+
+
+def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: int = 0) -> Audit:
+    """Choose rows to verify, so that few of them say much: a stratified random sample.
+
+    ``findings`` is the table of `LabelCleaner.findings_` or of a run. Rows without a label, and
+    rows that are verified already, are not asked for. 50 to 200 rows are usual; an audit of more
+    rows begins with the same ones.
+    """
+    whole = isinstance(n_rows, int | np.integer) and not isinstance(n_rows, bool)
+    if not whole or n_rows < 1:
+        raise ValueError(f"n_rows={n_rows!r}: ask for a whole number of rows, such as 100")
+    population, classes = population_of(findings)
+    plan = draw_plan(population, int(n_rows), random_state)
+    return Audit(plan, population, findings.index, classes)
+
+
+def describe(plan: Plan, stratum: int) -> str:
+    """Such as ``doubted 0.21-0.48``: what the run did, and the range of the score."""
+    found = plan.strata[stratum]
+    return f"{found.group} {found.low:.2f}-{found.high:.2f}"
