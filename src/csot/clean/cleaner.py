@@ -200,7 +200,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], reset=False)
         with torch.no_grad():
             logits = self.model_.logits(torch.from_numpy(self.units_(rows, np.float64)))
-            logits += self._prior_shift()
+            # Of the truth, which is sharper than what annotators perceive.
+            logits = self.model_.judgement.explanation.power * (logits + self._prior_shift())
             probs: npt.NDArray[np.float64] = logits.softmax(1).numpy()
         return probs
 
@@ -272,6 +273,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         own = truth[np.arange(len(truth)), np.maximum(encoded.index, 0)]
         self.noise_rate_ = float(1 - own[labelled].mean()) if labelled.any() else 0.0
+        low, high = model.judgement.noise_rate_interval
+        self.noise_rate_interval_ = (min(low, self.noise_rate_), max(high, self.noise_rate_))
+        self.doubt_ = model.judgement.explanation.doubt
         names = pd.Index(encoded.classes)
         self.noise_matrix_ = pd.DataFrame(
             model.noise.double().numpy(),

@@ -13,10 +13,11 @@ from scipy.optimize import linear_sum_assignment
 
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.evidence import Evidence
+from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
 from csot.clean.findings import make_findings
 from csot.clean.labels import EncodedLabels, encode_labels
-from csot.clean.model import posterior_with_prior
 from csot.clean.noise_matrix import first_guess
+from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import stack
 
 IN_SAMPLE_AGREEMENT = 0.995
@@ -39,6 +40,8 @@ def find_label_issues(
     judge too, and given probabilities count as far as they predict held-out labels; a class that no
     label names can then not be suggested, as nothing shows what it looks like; they are not
     trained on rows of the same group in ``groups`` (N,), and near-duplicates count as one group.
+
+    ``attrs`` of the table hold ``noise_rate`` and ``noise_rate_interval``.
 
     Returns a DataFrame with ``is_label_issue``, ``label_score`` (also as ``label_quality``),
     ``given_label``, ``predicted_label``, ``corrected_label``, ``confidence``, ``status``, ``note``.
@@ -76,28 +79,51 @@ def find_label_issues(
         cleaner.fit(
             features, own, pred_probs=_restricted(probs, present), sample_ids=index, groups=groups
         )
-        return _with_quality(cleaner.findings_)
+        return _completed(cleaner.findings_, cleaner.noise_rate_, cleaner.noise_rate_interval_)
     evidence = Evidence.of_labels(torch.from_numpy(encoded.index), probs.shape[1])
     member = torch.from_numpy(probs).clamp_min(1e-12).log()
     with torch.no_grad():
-        judged = stack([member], evidence, first_guess(probs.shape[1]), torch.ones(1))
-        truth, *_ = posterior_with_prior(judged.probs, evidence, judged.noise, None)
-    nobody = np.full(len(probs), -1, dtype=np.int64)
-    none = np.zeros(len(probs), dtype=np.bool_)
-    return _with_quality(
-        make_findings(
-            truth.numpy(),
-            judged.probs.numpy(),
-            encoded,
-            nobody,
-            none,
-            pd.RangeIndex(len(probs)) if index is None else index,
-        )
+        judgement, perceived = _judge(member, evidence, random_state)
+        truth = judgement.explanation.posterior(perceived, evidence)
+    none_verified = np.full(len(probs), -1, dtype=np.int64)
+    no_misfit = np.zeros(len(probs), dtype=np.bool_)
+    findings = make_findings(
+        truth.numpy(),
+        perceived.numpy(),
+        encoded,
+        none_verified,
+        no_misfit,
+        pd.RangeIndex(len(probs)) if index is None else index,
     )
+    labelled = encoded.index >= 0
+    rate = float(1 - findings["label_score"].to_numpy()[labelled].mean())
+    return _completed(findings, rate, judgement.noise_rate_interval)
 
 
-def _with_quality(findings: pd.DataFrame) -> pd.DataFrame:
-    return findings.assign(label_quality=findings["label_score"])
+def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement, torch.Tensor]:
+    """How to read the labels given log probabilities (N, C), and p(x) calibrated to the labels.
+
+    Temperature and noise matrix have few parameters: a sample of the rows determines them.
+    """
+    sample: slice | torch.Tensor = slice(None)
+    if len(evidence) > MAX_FIT_ROWS:
+        chosen = np.random.default_rng(seed).permutation(len(evidence))[:MAX_FIT_ROWS]
+        sample = torch.from_numpy(chosen)
+    part = evidence.take(sample)
+    judged = stack([logs[sample]], part, first_guess(evidence.n_classes), torch.ones(1))
+    overlap = measure_overlap(judged.probs, seed)
+    judgement = explain(judged.probs, part, judged.noise, overlap, seed)
+    return judgement, (judged.weights * logs).softmax(1)
+
+
+def _completed(
+    findings: pd.DataFrame, noise_rate: float, interval: tuple[float, float]
+) -> pd.DataFrame:
+    """With cleanlab's name for the score, and the noise rate in ``attrs``."""
+    table = findings.assign(label_quality=findings["label_score"])
+    low, high = min(interval[0], noise_rate), max(interval[1], noise_rate)
+    table.attrs.update(noise_rate=noise_rate, noise_rate_interval=(low, high))
+    return table
 
 
 def _named(labels: Any, names: npt.NDArray[Any]) -> Any:

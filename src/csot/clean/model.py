@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,15 +20,19 @@ from torch import Tensor
 
 from csot.clean.basis import Basis
 from csot.clean.evidence import Evidence, posterior
+from csot.clean.explanation import Explanation, Judgement, explain
 from csot.clean.folds import Folds, Integers
 from csot.clean.fourier import FourierMap
 from csot.clean.network import Networks, fit_networks
+from csot.clean.overlap import measure_overlap
 from csot.clean.rounds import Round, curriculum_rounds
-from csot.clean.search import ProbeMember, first_noise, probe_path, settle
+from csot.clean.search import ProbeMember, first_noise, probe_path, relearn, settle
 from csot.clean.stacking import Stack, information, stack
 
-SAMPLE = 10_000
-"""Rows on which the first noise matrix is found, and up to which Fourier features are used."""
+SAMPLE = 6_000
+"""Rows on which the first noise matrix is found."""
+FOURIER_ROWS = 10_000
+"""Rows up to which Fourier features are used."""
 
 LINEAR_MEMBERS = 3
 INFORMATIVE = 4.0
@@ -96,6 +100,8 @@ class FittedModel:
 
     posterior: Tensor
     probs: Tensor
+    """p(x): what annotators perceive, calibrated to the given labels, from held-out models."""
+    judgement: Judgement
     noise: Tensor
     informative: bool
     """Whether held-out labels are predicted better than by their frequencies, beyond chance."""
@@ -111,12 +117,16 @@ class FittedModel:
     """Coordinates of the training rows on principal axes, for distances."""
 
     def logits(self, features: Tensor) -> Tensor:
-        """Of new rows, under the training rows' class prior."""
+        """Of what is perceived in new rows, under the training rows' class prior."""
         rows = self.scale(features)
         total = self.tilt.clamp_min(1e-12).log().to(rows.dtype).repeat(len(rows), 1)
         for weight, predictor in self.predictors:
             total = total + weight * predictor(rows)
         return total
+
+    def judge(self, probs: Tensor, evidence: Evidence) -> Tensor:
+        """Posterior of the truth (N, C) of rows with these probabilities p(x) and labels."""
+        return self.judgement.explanation.posterior(probs, evidence)
 
 
 def fit_model(
@@ -138,57 +148,81 @@ def fit_model(
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
     report(STAGES[1])
     basis = Basis(scale(features))
-    weights, noise = settle(basis, folds, evidence, noise, rounds=6)
+    weights, noise = settle(basis, folds, evidence, noise, rounds=3)
     path = probe_path(basis, folds, evidence, noise, weights)
     light = basis.without_training_rows()
     voices = [_probe_voice("linear", member, light) for member in path[:LINEAR_MEMBERS]]
     judged = stack([voice.logits for voice in voices], evidence, path[0].noise)
+    # What the labels' disagreement means is decided here for the first time, so that what is
+    # trained from now on does not learn the mistakes.
+    first = explain(
+        judged.probs, evidence, judged.noise, measure_overlap(judged.probs, seed), seed
+    ).explanation
+    trusted = trusted_rows(basis, folds, evidence, path[0], first)
+    path = relearn(basis, folds, evidence, path[:LINEAR_MEMBERS], trusted)
+    voices = [_probe_voice("linear", member, light) for member in path]
     rounds: list[Round] = []
     if "csot" in members:
         report(STAGES[2])
         best = path[0]
-        shares = posterior(judged.probs, evidence.likelihood(judged.noise))[0].mean(0)
+        shares = first.posterior(judged.probs, evidence).mean(0).float()
         rounds = curriculum_rounds(
-            basis, folds, evidence, judged.probs, judged.noise, shares, best.ridge, best.weights
+            basis,
+            folds,
+            evidence,
+            first.truth_probs(judged.probs),
+            judged.noise,
+            shares,
+            best.ridge,
+            best.weights,
         )
         if rounds:
             kept = min(rounds, key=lambda round_: round_.loss)
             predictor = ProbePredictor(light, kept.weights.mean(1))
             voices.append(Member(f"csot budget {kept.budget:g}", kept.logits, predictor))
     noise, loss = judged.noise, judged.loss
-    if "fourier" in members and len(features) <= SAMPLE:
+    if "fourier" in members and len(features) <= FOURIER_ROWS:
         report(STAGES[3])
         kernel_path, fourier, kernel_basis = _kernel_probes(basis, folds, evidence, seed)
         if kernel_path[0].loss < loss:
             noise = kernel_path[0].noise
+        kernel_path = relearn(kernel_basis, folds, evidence, kernel_path[:2], trusted)
         kernel_light = kernel_basis.without_training_rows()
         voices += [
-            _probe_voice("fourier", member, kernel_light, light, fourier)
-            for member in kernel_path[:2]
+            _probe_voice("fourier", member, kernel_light, light, fourier) for member in kernel_path
         ]
     if "network" in members:
         report(STAGES[4])
-        networks = fit_networks(basis.rows[:, :-1], folds, evidence.likelihood(noise), seed)
+        networks = fit_networks(
+            basis.rows[:, :-1], folds, evidence.likelihood(noise), seed, trusted
+        )
         logits = networks.held_out_logits(basis.rows[:, :-1], folds)
         voices.append(Member("network", logits, NetworkPredictor(light, networks)))
     report(STAGES[5])
-    start = _start_weights(judged, len(voices))
-    own = stack([voice.logits for voice in voices], evidence, noise, start)
+    held_out = trusted.gather(1, folds.fold[:, None])[:, 0]
+    own = _weigh(voices, evidence, held_out, noise, _start_weights(judged, len(voices)))
     final, everyone = own, voices
     if pred_probs is not None:
         everyone = [*voices, Member("pred_probs", pred_probs.clamp_min(1e-12).log(), None)]
         start = torch.cat([own.weights / 2, torch.full((1,), 0.5)])
-        final = stack([voice.logits for voice in everyone], evidence, own.noise, start)
+        final = _weigh(everyone, evidence, held_out, own.noise, start)
     informative = information(final.probs, evidence, final.noise) >= INFORMATIVE
     # Noisy labels and features that say nothing look alike: then believe the labels.
     noise = final.noise if informative else torch.eye(evidence.n_classes)
-    truth, shares, tilt = posterior_with_prior(final.probs, evidence, noise, class_prior)
+    tilt = prior_tilt(final.probs, evidence, noise, class_prior)
+    probs = final.probs * tilt.float()
+    probs /= probs.sum(1, keepdim=True)
+    judgement = explain(probs, evidence, noise, measure_overlap(probs, seed), seed)
+    if not informative:
+        judgement = replace(judgement, explanation=Explanation(0.0, 1.0, 0.0, noise))
+    truth = judgement.explanation.posterior(probs, evidence)
     return FittedModel(
         posterior=truth,
-        probs=final.probs,
+        probs=probs,
+        judgement=judgement,
         noise=noise,
         informative=informative,
-        class_prior=shares,
+        class_prior=truth.mean(0) if class_prior is None else class_prior.double(),
         tilt=tilt,
         loss=final.loss,
         weights={v.name: float(w) for v, w in zip(everyone, final.weights, strict=True)},
@@ -203,29 +237,66 @@ def fit_model(
     )
 
 
-def posterior_with_prior(
-    probs: Tensor, evidence: Evidence, noise: Tensor, class_prior: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """q_ik in float64, class shares and the tilt that led to them: 1 unless a prior is given.
+def trusted_rows(
+    basis: Basis, folds: Folds, evidence: Evidence, member: ProbeMember, explanation: Explanation
+) -> Tensor:
+    """(N, K): whether fold k's own probe finds row i's label believable under an explanation.
 
-    The shares are estimated, or given and then enforced on average.
+    False where the label would pass as its class by the noise matrix alone, but is more likely
+    wrong once the overlap is explained by noise. Judged by fold k's probe, which has seen none of
+    the labels that it is going to judge.
     """
-    likelihood = evidence.likelihood(noise.double())
-    # A class of probability zero may still be a verified row's.
+    scale = stack([member.logits], evidence, member.noise, torch.ones(1), rounds=10).weights
+    trusted = torch.ones(len(evidence), folds.n_folds, dtype=torch.bool)
+    if explanation.power == 1.0 and explanation.guess == 0.0:
+        return trusted
+    regular = Evidence.of_labels(evidence.given, evidence.n_classes)
+    labelled = ((evidence.given >= 0) & (evidence.verified < 0)).nonzero()[:, 0]
+    plain = Explanation(0.0, 1.0, 0.0, explanation.noise)
+    given = regular.given[labelled, None]
+    for k in range(folds.n_folds):
+        probs = (scale * (basis.rows @ member.weights[:, k])).softmax(1)[labelled]
+        part = regular.take(labelled)
+        by_noise_matrix = plain.posterior(probs, part).gather(1, given)[:, 0]
+        by_explanation = explanation.posterior(probs, part).gather(1, given)[:, 0]
+        trusted[labelled, k] = (by_noise_matrix < 0.5) | (by_explanation >= 0.5)
+    return trusted
+
+
+def _weigh(
+    members: list[Member], evidence: Evidence, trusted: Tensor, noise: Tensor, start: Tensor
+) -> Stack:
+    """Weights from the rows whose labels are believable; temperature and T from all of them.
+
+    Members that have learned the mistakes predict the other rows best.
+    """
+    logits = [member.logits for member in members]
+    if bool(trusted.all()):
+        return stack(logits, evidence, noise, start)
+    believable = replace(evidence, given=torch.where(trusted, evidence.given, -1))
+    weights = stack(logits, believable, noise, start).weights
+    combined = torch.tensordot(weights, torch.stack(logits), 1)
+    scaled = stack([combined], evidence, noise, torch.ones(1))
+    return replace(scaled, weights=weights * scaled.weights)
+
+
+def prior_tilt(
+    probs: Tensor, evidence: Evidence, noise: Tensor, class_prior: Tensor | None
+) -> Tensor:
+    """Factors (C,) on p that make the expected class shares those of a prior; 1 without one."""
     wide = probs.double().clamp_min(1e-30)
-    truth, _ = posterior(wide, likelihood)
     tilt = wide.new_ones(wide.shape[1])
     if class_prior is None:
-        return truth, truth.mean(0), tilt
+        return tilt
+    likelihood = evidence.likelihood(noise.double())
     target = class_prior.double()
     for _ in range(50):
         # Scaling the classes until their expected shares are the given ones (Saerens et al. 2002).
-        shares = truth.mean(0)
-        tilt = tilt * torch.where(target > 0, target / shares.clamp_min(1e-12), 0.0)
-        truth, _ = posterior(wide * tilt, likelihood)
-        if float((truth.mean(0) - target).abs().max()) < 1e-6:
+        shares = posterior(wide * tilt, likelihood)[0].mean(0)
+        if float((shares - target).abs().max()) < 1e-6:
             break
-    return truth, target, tilt
+        tilt = tilt * torch.where(target > 0, target / shares.clamp_min(1e-12), 0.0)
+    return tilt
 
 
 def _first_scale_and_noise(

@@ -49,8 +49,13 @@ class Networks:
         return logits
 
 
-def fit_networks(x: Tensor, folds: Folds, likelihood: Tensor, seed: int) -> Networks:
-    """Adam with a one-cycle rate on the marginal likelihood, the noise matrix fixed."""
+def fit_networks(
+    x: Tensor, folds: Folds, likelihood: Tensor, seed: int, trusted: Tensor | None = None
+) -> Networks:
+    """Adam with a one-cycle rate on the marginal likelihood, the noise matrix fixed.
+
+    ``trusted`` (N, K): rows whose labels network k learns from; all by default.
+    """
     generator = torch.Generator().manual_seed(seed)
     n, dim = x.shape
     n_folds, n_classes = folds.n_folds, likelihood.shape[1]
@@ -58,6 +63,8 @@ def fit_networks(x: Tensor, folds: Folds, likelihood: Tensor, seed: int) -> Netw
     epochs = max(EPOCHS, math.ceil(LEAST_STEPS * batch / n))
     informative = (likelihood.amax(1) > likelihood.amin(1)).float()
     mask = folds.training_mask() * informative[:, None]
+    if trusted is not None:
+        mask *= trusted
     parts = [
         torch.randn(n_folds, dim, HIDDEN, generator=generator) / dim**0.5,
         torch.randn(n_folds, 1, HIDDEN, generator=generator) * 0.1,

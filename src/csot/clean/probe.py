@@ -38,10 +38,12 @@ def fit_probes(
     *,
     steps: int = 15,
     tolerance: float = 1e-5,
+    trusted: Tensor | None = None,
 ) -> Tensor:
     """Weights (D, K, C) of K probes, from ``start``; L-BFGS, preconditioned by the variances.
 
-    Rows whose likelihood is the same for every class train nothing.
+    Rows whose likelihood is the same for every class train nothing, nor do those that ``trusted``
+    (N, K) leaves out.
     """
     rows = basis.rows
     dim, n_folds, n_classes = start.shape
@@ -51,6 +53,8 @@ def fit_probes(
     scale = (basis.variances[:, None, None] / n_classes + penalty).rsqrt()
     informative = (likelihood.amax(1) > likelihood.amin(1)).float()
     share = folds.training_mask() * informative[:, None]
+    if trusted is not None:
+        share *= trusted
     share /= share.sum(0).clamp_min(1.0)
 
     def loss_and_gradient(flat: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:

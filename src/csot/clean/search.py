@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -97,6 +97,28 @@ def probe_path(
         if best is not first:
             break
     return sorted(members, key=lambda member: member.loss)
+
+
+def relearn(
+    basis: Basis, folds: Folds, evidence: Evidence, members: list[ProbeMember], trusted: Tensor
+) -> list[ProbeMember]:
+    """The same probes, trained further on the rows (N, K) whose labels are believable."""
+    if bool(trusted.all()):
+        return members
+    relearned = []
+    for member in members:
+        weights = fit_probes(
+            basis,
+            folds,
+            evidence.likelihood(member.noise),
+            member.ridge,
+            member.weights,
+            steps=12,
+            trusted=trusted,
+        )
+        logits = held_out_logits(basis, folds, weights)
+        relearned.append(replace(member, weights=weights, logits=logits))
+    return relearned
 
 
 def _member(

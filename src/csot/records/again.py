@@ -11,7 +11,9 @@ from csot.records.run import Run
 
 
 def clean_again(run: Run, decisions: Path, option: str = "--verified") -> str:
-    """`csot clean ... --verified FILE`, or another ``option`` that takes decisions, as far as the run remembers its own command.
+    """`csot clean ... --verified FILE`, as far as the run remembers its own command.
+
+    ``option`` is the one that takes the decisions.
 
     Paths stay as they were typed where they mean the same from the current folder, else they are
     absolute.

@@ -1,0 +1,228 @@
+"""Why labels disagree with their surroundings: the classes overlap, or the labels are wrong.
+
+The stack gives p(x), calibrated to the given labels, and a noise matrix T: the annotator perceives
+class c with probability p_c(x) and writes down y with probability T[c, y]. What is left open is
+how the perceived class c relates to the true class k. Every explanation on this path has the same
+likelihood of the given labels:
+
+    p*(x) = p(x)^power / sum                     the truth, sharper than what is perceived
+    J_x                                          joint of (k, c) with marginals p*(x) and p(x)
+      = (1 - guess) * maximal coupling           annotators err as seldom as the marginals allow
+      +      guess  * independent coupling       the label tells nothing beyond the features
+
+The posterior of the perceived class is q'_c = p_c T[c, y] / sum_j p_j T[j, y], and that of the
+truth q_k = sum_c J_x(k | c) q'_c.
+
+``doubt`` in [0, 1.5] is the position on the path. At 0 all overlap is real, p* = p and q = q'. At
+1 the overlap of p* is what the clusters of the predictions support (``overlap``) and the label of a
+row tells nothing that its features do not. Labels alone cannot place a data set on this path:
+the overlap of the clusters does, and verified rows do it better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from csot.clean.evidence import Evidence, posterior
+from csot.clean.overlap import Overlap
+
+LEAST_DOUBT = 0.35
+"""Where the clusters say nothing: people tell classes apart a little better than models do."""
+FULL_DOUBT_EXCESS = 0.3
+"""Share of the overlap that the clusters do not support from which doubt is complete."""
+LARGEST_DOUBT = 1.5
+LARGEST_POWER = 8.0
+PRIOR_DEVIATION = 0.35
+"""Standard deviation of the prior on doubt that verified rows are weighed against."""
+GRID = 31
+MAX_FIT_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One explanation: its position on the path, the power of p and the share of guesses."""
+
+    doubt: float
+    power: float
+    guess: float
+    noise: Tensor
+
+    def truth_probs(self, probs: Tensor) -> Tensor:
+        """p* (N, C)."""
+        return sharpen(probs, self.power)
+
+    def posterior(self, probs: Tensor, evidence: Evidence) -> Tensor:
+        """q (N, C) in float64; verified rows are certain, rows without a label have p*."""
+        wide = probs.double().clamp_min(1e-30)
+        truth = sharpen(wide, self.power)
+        regular = Evidence.of_labels(evidence.given, evidence.n_classes)
+        perceived, _ = posterior(wide, regular.likelihood(self.noise.double()))
+        result = (1 - self.guess) * couple(perceived, wide, truth) + self.guess * truth
+        unlabelled = evidence.given < 0
+        result[unlabelled] = truth[unlabelled]
+        locked = evidence.verified >= 0
+        result[locked] = torch.nn.functional.one_hot(
+            evidence.verified[locked], evidence.n_classes
+        ).double()
+        return result
+
+
+def sharpen(probs: Tensor, power: float) -> Tensor:
+    """probs^power, normalised by row."""
+    if power == 1.0:
+        return probs
+    return (power * probs.clamp_min(1e-30).log()).softmax(1)
+
+
+def couple(perceived: Tensor, probs: Tensor, truth: Tensor) -> Tensor:
+    """Posterior of the truth (N, C) from that of the perceived class, by the maximal coupling.
+
+    A perceived class c is the true one with probability min(p_c, p*_c) / p_c; otherwise the truth
+    is k with probability proportional to max(p*_k - p_k, 0).
+    """
+    stays = (truth / probs).clamp_max(1.0)
+    gains = (truth - probs).clamp_min(0.0)
+    moved = (perceived * (1 - stays)).sum(1, keepdim=True)
+    total = gains.sum(1, keepdim=True)
+    # Where p* = p nothing moves, and a quotient of roundings would be anything.
+    return perceived * stays + torch.where(total > 1e-12, gains * (moved / total), 0.0)
+
+
+class Path:
+    """The explanations of one data set, from doubt 0 to 1.5, on a sample of its rows."""
+
+    def __init__(
+        self, probs: Tensor, evidence: Evidence, noise: Tensor, overlap: Overlap, seed: int = 0
+    ) -> None:
+        labelled = (evidence.given >= 0).nonzero()[:, 0]
+        if len(labelled) > MAX_FIT_ROWS:
+            chosen = np.random.default_rng(seed).permutation(len(labelled))[:MAX_FIT_ROWS]
+            labelled = labelled[torch.from_numpy(chosen)]
+        self._logs = probs[labelled].double().clamp_min(1e-30).log()
+        self._labels = Evidence.of_labels(evidence.given[labelled], evidence.n_classes)
+        self._overlap = overlap
+        self._noise = noise
+        own = Explanation(0.0, 1.0, 0.0, noise).posterior(self._logs.exp(), self._labels)
+        self.class_noise = self._rate(own)
+        """Noise rate by the noise matrix alone, all overlap being real."""
+
+    def at(self, doubt: float) -> Explanation:
+        """The explanation at a position."""
+        real, believable = self._overlap.labels, self._overlap.believable
+        power = self._power_for(max((1 - doubt) * real + doubt * believable, 0.0))
+        probs = self._logs.exp()
+        excess = float((sharpen(probs, power) - probs).clamp_min(0).sum(1).mean())
+        guess = min(doubt**2, 1.0) * unexplained_share(excess, self.class_noise)
+        return Explanation(doubt, power, guess, self._noise)
+
+    def noise_rate(self, explanation: Explanation) -> float:
+        """Expected share of wrong labels in the sample."""
+        return self._rate(explanation.posterior(self._logs.exp(), self._labels))
+
+    def guessing_rate(self) -> float:
+        """Noise rate if no label told more than its features: mean of 1 - p_y."""
+        return self._rate(self._logs.exp())
+
+    def _rate(self, posteriors: Tensor) -> float:
+        if not len(posteriors):
+            return 0.0
+        return 1 - float(posteriors.gather(1, self._labels.given[:, None]).mean())
+
+    def _power_for(self, bound: float) -> float:
+        """The smallest power that brings the overlap down to a bound."""
+        low, high = 1.0, LARGEST_POWER
+        if not len(self._logs) or self._mean_overlap(low) <= bound:
+            return low
+        for _ in range(14):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._mean_overlap(middle) > bound else (low, middle)
+        return high
+
+    def _mean_overlap(self, power: float) -> float:
+        return 1 - float((power * self._logs).softmax(1).amax(1).mean())
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The explanation chosen, the overlap it rests on and the interval of the noise rate."""
+
+    explanation: Explanation
+    overlap: Overlap
+    noise_rate_interval: tuple[float, float]
+
+
+def explain(
+    probs: Tensor, evidence: Evidence, noise: Tensor, overlap: Overlap, seed: int = 0
+) -> Judgement:
+    """Place a data set on the path: by the clusters of its predictions, and by verified rows."""
+    path = Path(probs, evidence, noise, overlap, seed)
+    prior = doubt_by_clusters(overlap, path.class_noise)
+    checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
+    rows = max(int((evidence.given >= 0).sum()), 1)
+    if not len(checked):
+        chosen = path.at(prior)
+        rates = [path.noise_rate(path.at(0.0)), path.noise_rate(chosen), path.guessing_rate()]
+        return Judgement(chosen, overlap, _widened(min(rates), max(rates), rows))
+    grid = np.linspace(0.0, LARGEST_DOUBT, GRID)
+    explanations = [path.at(float(doubt)) for doubt in grid]
+    weights = _posterior_of_doubt(explanations, probs[checked], evidence.take(checked), prior)
+    rates = [path.noise_rate(explanation) for explanation in explanations]
+    chosen = explanations[int(weights.argmax())]
+    return Judgement(chosen, overlap, _widened(*_quantiles(rates, weights), rows))
+
+
+def doubt_by_clusters(overlap: Overlap, class_noise: float) -> float:
+    """How much of the overlap is not believable, as a position on the path.
+
+    Weighed by the share of the noise that the noise matrix does not explain already.
+    """
+    excess = overlap.labels - overlap.assignment
+    if not overlap.trusted or excess <= 0:
+        return LEAST_DOUBT
+    doubt = min(excess / overlap.labels / FULL_DOUBT_EXCESS, 1.0)
+    return LEAST_DOUBT + max(doubt - LEAST_DOUBT, 0.0) * unexplained_share(excess, class_noise)
+
+
+def unexplained_share(excess: float, class_noise: float) -> float:
+    """1 where noise beyond the noise matrix dominates, falling to 0 where T explains it all."""
+    return min(1.0, excess / max(class_noise, 1e-9))
+
+
+def _posterior_of_doubt(
+    explanations: list[Explanation], probs: Tensor, checked: Evidence, prior: float
+) -> npt.NDArray[np.float64]:
+    """Weights of the explanations by the likelihood of verified labels given x and y."""
+    unlocked = Evidence.of_labels(checked.given, checked.n_classes)
+    scores = []
+    for explanation in explanations:
+        truth = explanation.posterior(probs, unlocked)
+        # A verified label that the model holds impossible must not decide alone.
+        likelihood = truth.gather(1, checked.verified[:, None]) * 0.99 + 0.01 / truth.shape[1]
+        log_prior = -0.5 * ((explanation.doubt - prior) / PRIOR_DEVIATION) ** 2
+        scores.append(float(likelihood.log().sum()) + log_prior)
+    weights = np.exp(np.asarray(scores) - max(scores))
+    return np.asarray(weights / weights.sum())
+
+
+def _quantiles(
+    rates: list[float], weights: npt.NDArray[np.float64], tail: float = 0.025
+) -> tuple[float, float]:
+    values = np.asarray(rates)
+    order = np.argsort(values)
+    cumulative = np.cumsum(weights[order])
+    low, high = np.searchsorted(cumulative, [tail, 1 - tail])
+    return float(values[order[low]]), float(values[order[min(int(high), len(values) - 1)]])
+
+
+def _widened(low: float, high: float, rows: int) -> tuple[float, float]:
+    """By two standard errors of a share of so many rows, and a twentieth for T itself."""
+
+    def error(share: float) -> float:
+        return 2 * float(np.sqrt(max(share * (1 - share), 1 / rows) / rows)) + 0.05 * share
+
+    return max(0.0, low - error(low)), min(1.0, high + error(high))
