@@ -25,9 +25,10 @@ review: $(VENV)/.stamp-review  ## Decide on the suggestions of the demo, or of R
 test: lint pytest  ## Lint, then all tests with branch coverage
 
 # One thread per worker: threads that share cores with other workers only wait for each other.
+# Work is stolen, not dealt: the tests of a file stay on one worker, which trains once for all of them.
 pytest: $(VENV)/.stamp-dev browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --cov --cov-branch \
-		--cov-report=term $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal \
+		--cov --cov-branch --cov-report=term $(TESTS)
 
 lint: $(VENV)/.stamp-dev  ## Style, format and types
 	$(BIN)/ruff check
@@ -44,7 +45,7 @@ browser: $(VENV)/.stamp-dev
 	@PYTHON=$(BIN)/python .ci/browser
 
 UV_COMPILE := $(BIN)/uv pip compile --quiet --all-extras --no-annotate --no-header
-ALSO := 'torch==$(TORCH)' pip hatchling
+ALSO := 'torch==$(TORCH)' 'pip>=25.3' 'hatchling>=1.27'
 
 # uv resolves once for all platforms and Pythons; a CPU build of torch is pinned by its version.
 lock: $(VENV)/.stamp-lock  ## Write constraints.txt anew: the newest of everything but torch
@@ -77,7 +78,7 @@ help:  ## This list
 
 $(VENV)/.stamp-venv:
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -c $(PINS) 'pip>=23'
+	$(PIP) install -c $(PINS) 'pip>=25.3'  # the first with --build-constraint
 	@touch $@
 
 $(VENV)/.stamp-%: $(MANIFEST) | $(VENV)/.stamp-venv
