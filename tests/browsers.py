@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ NAMES = (
 
 
 def _starts(program: str) -> bool:
-    """Ubuntu's `chromium-browser` may be a script that only asks for a snap."""
+    """Not if libraries are missing, or if it is Ubuntu's script that only asks for a snap."""
     try:
         result = subprocess.run(
             [program, "--version"], capture_output=True, timeout=30, check=False
@@ -34,28 +32,22 @@ def _starts(program: str) -> bool:
     return result.returncode == 0
 
 
-def _downloaded() -> bool:
-    """Whether `playwright install chromium` was run for the Playwright that is installed."""
-    package = find_spec("playwright")
-    if package is None or package.origin is None:
-        return False
-    listed = Path(package.origin).parent / "driver" / "package" / "browsers.json"
-    browsers = json.loads(listed.read_text(encoding="utf-8"))["browsers"]
-    revision = next(each["revision"] for each in browsers if each["name"] == "chromium")
+def _downloaded() -> list[str]:
+    """What `playwright install chromium` brought, the newest first."""
     caches = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
     root = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or f"{caches}/ms-playwright"
-    folder = Path(root).expanduser() / f"chromium-{revision}"
-    return (folder / "INSTALLATION_COMPLETE").exists()
+    patterns = ("chromium-*/*/chrome", "chromium-*/*/*.app/Contents/MacOS/*")
+    found = [path for pattern in patterns for path in Path(root).expanduser().glob(pattern)]
+    return sorted(map(str, found), reverse=True)
 
 
-CHROMIUM = next((path for path in map(shutil.which, NAMES) if path and _starts(path)), None)
-HAS_BROWSER = CHROMIUM is not None or _downloaded()
+FOUND = [*filter(None, map(shutil.which, NAMES)), *_downloaded()]
+CHROMIUM = next(filter(_starts, FOUND), None)
 NO_BROWSER = "no Chromium, and none could be installed (.ci/browser)"
 
 
 @contextmanager
 def running_chromium() -> Iterator[Any]:
-    """Chromium of the system, else Playwright's own."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
