@@ -52,7 +52,7 @@ lock: $(VENV)/.stamp-lock  ## Write constraints.txt anew: the newest of everythi
 	printf '%s\n' $(ALSO) | $(UV_COMPILE) --universal --python-version 3.10 pyproject.toml - \
 		> $(VENV)/pins.txt
 	sed '/^[^#]/,$$d' constraints.txt > $(VENV)/comment.txt
-	cat $(VENV)/comment.txt $(VENV)/pins.txt | sed 's/+cpu//' > constraints.txt
+	cat $(VENV)/comment.txt $(VENV)/pins.txt | sed '/^torch==/s/+cpu//' > constraints.txt
 
 test-latest:  ## All tests with the newest of everything but torch, in .venv-latest
 	@rm -rf .venv-latest && mkdir .venv-latest
@@ -65,7 +65,7 @@ test-lowest: $(VENV)/.stamp-lock  ## All tests with the lowest versions that pyp
 	@rm -rf .venv-lowest && mkdir .venv-lowest
 	printf '%s\n' $(ALSO) | $(UV_COMPILE) --resolution lowest-direct --only-binary :all: \
 		--python "$(PYTHON)" pyproject.toml - > $(VENV)/lowest.txt
-	sed 's/+cpu//' $(VENV)/lowest.txt > .venv-lowest/pins.txt
+	sed '/^torch==/s/+cpu//' $(VENV)/lowest.txt > .venv-lowest/pins.txt
 	$(MAKE) pytest VENV=.venv-lowest PINS=.venv-lowest/pins.txt
 
 clean:  ## Remove what the targets wrote, except .venv
