@@ -1,5 +1,7 @@
 """Repeatable examples, and a last line for each reason why tests were skipped."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 
