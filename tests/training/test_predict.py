@@ -157,7 +157,9 @@ def test_a_table_of_image_paths(images: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole.csv"
     command("predict", images / "run", images / "data", "--out", whole)
     by_id = pd.read_csv(whole, index_col="id")
-    np.testing.assert_allclose(pd.read_csv(out)["prob_dark"], by_id.loc[names, "prob_dark"], rtol=1e-5)
+    np.testing.assert_allclose(
+        pd.read_csv(out)["prob_dark"], by_id.loc[names, "prob_dark"], rtol=1e-5
+    )
     line = fails("predict", images / "run", tmp_path / "t.csv", "--out", tmp_path / "q.csv")
     assert "name the column of their paths with --image" in line
 
