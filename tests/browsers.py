@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+NAMES = (
+    "chromium",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "chromium-browser",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
+
+
+def _starts(program: str) -> bool:
+    """Not if libraries are missing, or if it is Ubuntu's script that only asks for a snap."""
+    try:
+        result = subprocess.run(
+            [program, "--version"], capture_output=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return result.returncode == 0
+
+
+def _downloaded() -> list[str]:
+    """What `playwright install chromium` brought, the newest first."""
+    caches = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
+    root = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or f"{caches}/ms-playwright"
+    patterns = ("chromium-*/*/chrome", "chromium-*/*/*.app/Contents/MacOS/*")
+    found = [path for pattern in patterns for path in Path(root).expanduser().glob(pattern)]
+    return sorted(map(str, found), reverse=True)
+
+
+FOUND = [*filter(None, map(shutil.which, NAMES)), *_downloaded()]
+CHROMIUM = next(filter(_starts, FOUND), None)
+NO_BROWSER = "no Chromium, and none could be installed (.ci/browser)"
 
 
 @contextmanager

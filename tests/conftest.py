@@ -1,6 +1,26 @@
-"""Hypothesis draws the same examples every time: a red test is a change's fault, not chance's."""
+"""Repeatable examples, and a last line for each reason why tests were skipped."""
 
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
+# The same examples every time: a red test is a change's fault, not chance's.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """After everything else that is reported, coverage included."""
+    yield
+    reasons = Counter(
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)  # else an expected failure
+    )
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"skipped {count}: {reason}")

@@ -3,6 +3,8 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
+from csot.threads import load_torch as _load_torch
+
 if TYPE_CHECKING:
     from csot import curriculum as curriculum
     from csot.allocation import Allocation as Allocation
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from csot.ot import solve as solve
     from csot.training import Trained as Trained
     from csot.training import train as train
+
+__version__ = "0.1.0"
 
 _HOMES = {
     "Allocation": "allocation",
@@ -58,6 +62,7 @@ def __getattr__(name: str) -> object:
     """Import a name when it is first asked for: `csot --help` should not wait for torch."""
     if name not in __all__:
         raise AttributeError(f"module 'csot' has no attribute {name!r}")
+    _load_torch()
     home = _import_module(f"csot.{_HOMES.get(name, name)}")
     return getattr(home, name) if name in _HOMES else home
 

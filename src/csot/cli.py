@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from csot import __version__
 
 app = typer.Typer(
     name="csot",
@@ -20,10 +21,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        try:
-            typer.echo(f"csot {version('csot')}")
-        except PackageNotFoundError:
-            typer.echo("csot (not installed)")
+        typer.echo(f"csot {__version__}")
         raise typer.Exit
 
 

@@ -86,7 +86,7 @@ def main(folder: Path) -> None:
         run_clean(options, terminal)
     console = Console()
     console.print(compare_with_truth(Run.open(out), truth))
-    console.print(f"open {out / 'report.html'} in a browser to look at every finding")
+    console.print(f"Open {out / 'report.html'} in a browser to look at every finding.")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browsers import CHROMIUM, running_chromium
+from browsers import CHROMIUM, NO_BROWSER, running_chromium
 from csot.report import write_report
 from report.sample_runs import digits_run, rows_run, texts_run, write_run
 
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the path")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 
 Open = Callable[..., Any]
 

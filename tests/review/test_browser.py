@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browsers import CHROMIUM, running_chromium
+from browsers import CHROMIUM, NO_BROWSER, running_chromium
 from csot.records import Run
 from csot.review.select import Filter
 from csot.review.session import Session
@@ -18,7 +18,7 @@ from report.sample_runs import digits_run, texts_run, write_run
 from review.serving import command, serving
 
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the path")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 
 Visit = Callable[..., Any]
 READY = "html[data-ready]"

@@ -104,9 +104,9 @@ def test_findings(digits: Trained) -> None:
     assert all((digits.path / name).exists() for name in samples["image"].dropna())
 
 
-def test_same_seed_same_numbers(digits: Trained, tmp_path: Path) -> None:
-    train("digits", out=tmp_path / "again", noise="sym:0.5", settings=SETTINGS)
-    assert_same_run(digits.path, tmp_path / "again")
+def test_same_seed_same_numbers(digits: Trained, digits_run: Path) -> None:
+    """From Python and by the command."""
+    assert_same_run(digits.path, digits_run)
 
 
 def test_another_seed_other_numbers(digits: Trained, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
 from csot.clean.model import STAGES, FittedModel, fit_model
 from csot.clean.summary import describe, describe_duplicates
 from csot.clean.units import Units
+from csot.threads import threads_for
 
 MEMBERS = ("linear", "csot", "fourier", "network")
 PREDICT_PRIORS = ("uniform", "estimated")
@@ -175,7 +176,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # SciPy's optimiser works on short vectors, for which its BLAS would keep threads spinning
         # on the cores that torch needs.
         quiet_blas = threadpool_limits(limits=1, user_api="blas")
-        with quiet_blas, _Stages(self.progress, len(rows)) as stages, torch.no_grad():
+        few = threads_for(rows.size)
+        with quiet_blas, few, _Stages(self.progress, len(rows)) as stages, torch.no_grad():
             model = fit_model(
                 features,
                 evidence,

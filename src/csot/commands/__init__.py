@@ -1,1 +1,5 @@
 """What the commands do, between the parsed options and the printed lines."""
+
+from csot.threads import wait_passively
+
+wait_passively()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from csot.commands.program import program
 from csot.commands.terminal import Terminal
 from csot.data import LabelledData
 
@@ -71,6 +72,6 @@ def show_outcome(
 def show_next(out: Path, again: list[str], terminal: Terminal) -> None:
     """Where the results are, and the commands to go on with."""
     terminal.say(Text(f"Results in {out}; look at {out / 'report.html'}"))
-    terminal.say(Text(f"Next: csot review {shlex.quote(str(out))}"))
-    back = [*again, "--verified", str(out / "verified.csv")]
+    terminal.say(Text(f"Next: {shlex.join([*program(), 'review', str(out)])}"))
+    back = [*program(), *again[1:], "--verified", str(out / "verified.csv")]
     terminal.say(Text(f"Then, with what you decided: {shlex.join(back)}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from csot.commands.epochs import Epochs
+from csot.commands.program import program
 from csot.commands.terminal import Terminal
 from csot.data import Columns
 from csot.data.errors import require
@@ -147,4 +149,5 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
     terminal.say(
         f"results are in {out}: report.html, curves.png, findings.csv, metrics.csv, checkpoints/"
     )
-    terminal.say(f"next: csot review {out}; csot predict {out} DATA --out predictions.csv")
+    called, run = shlex.join(program()), shlex.quote(str(out))
+    terminal.say(f"next: {called} review {run}; {called} predict {run} DATA --out predictions.csv")

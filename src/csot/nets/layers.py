@@ -1,4 +1,4 @@
-"""Normalisation by name, and He's initialisation."""
+"""Convolutions, normalisation by name, and He's initialisation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor, nn
+from torch.nn.functional import avg_pool2d
 
 from csot.nets.errors import unknown
 
@@ -13,8 +14,27 @@ Norm: TypeAlias = Literal["batch", "group", "layer", "none"]
 GROUPS = 8
 
 
+class StridedPointwise(nn.Conv2d):
+    """A 1 x 1 convolution of every `step`-th pixel: subsample, then convolve with stride 1.
+
+    On CPUs with AVX2 but not AVX-512, oneDNN (torch 2.13) writes past a buffer in the backward pass
+    of a strided 1 x 1 channels_last convolution of fewer than 8 channels. Subsampling first
+    computes the same at a cost of a few per cent or less (benchmarks/shortcut.py). Pooling single
+    pixels keeps channels_last, which slicing would lose.
+    """
+
+    def __init__(self, inputs: int, outputs: int, step: int, bias: bool = False):
+        super().__init__(inputs, outputs, 1, bias=bias)
+        self.step = step
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return super().forward(avg_pool2d(maps, 1, self.step))
+
+
 def conv(inputs: int, outputs: int, size: int, stride: int = 1, bias: bool = False) -> nn.Conv2d:
     """A square convolution which keeps the size where its stride is 1."""
+    if size == 1 and stride > 1:
+        return StridedPointwise(inputs, outputs, stride, bias)
     return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=bias)
 
 

@@ -32,6 +32,7 @@ from csot.ot.plan import Plan
 from csot.ot.problem import Marginals, Problem
 from csot.ot.reduce import OneShard, Reduce, Shards
 from csot.ot.similarity import Similarity
+from csot.threads import threads_for
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -175,14 +176,17 @@ def solve(
                 memory=memory,
             )
             name = _inner_method(method)
-            outcome = minimise(
-                problem,
-                INNER_METHODS[name],
-                _stopping(log_p.dtype, max_inner, inner_iterations),
-                max_outer=_count("max_outer", max_outer),
-                tolerance=checked_positive("tolerance", tolerance, zero_allowed=True),
-                log_v=None if start is None else _potentials_of(start, problem.marginals.b, door),
-            )
+            with threads_for(log_p.numel()):
+                outcome = minimise(
+                    problem,
+                    INNER_METHODS[name],
+                    _stopping(log_p.dtype, max_inner, inner_iterations),
+                    max_outer=_count("max_outer", max_outer),
+                    tolerance=checked_positive("tolerance", tolerance, zero_allowed=True),
+                    log_v=None
+                    if start is None
+                    else _potentials_of(start, problem.marginals.b, door),
+                )
         if tolerance > 0 and not bool(outcome.converged.all()):
             _warn(outcome)
         return _as_plan(outcome, problem, prior, share, name, door)

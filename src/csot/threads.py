@@ -1,0 +1,74 @@
+"""How OpenMP threads wait for one another, and how many a small problem gets.
+
+By default OpenMP threads spin while they wait, and burn the cores that other processes need: beside
+one busy process everything takes 3 to 20 times as long. Threads that sleep cost next to nothing
+when alone (docs/performance.md). OpenMP reads its environment once, when torch is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+POLICY = "OMP_WAIT_POLICY"
+"""Heeded by libgomp (Linux), libomp (macOS) and libiomp5 (conda) alike."""
+CHOICES = (POLICY, "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+"""Whoever sets one of these has chosen; it is left alone."""
+SMALL = 2**16
+"""Numbers up to which a second thread would have less than a fifth of the work."""
+
+_made_passive = False
+"""Whether this module decided how the threads of torch wait."""
+
+
+def wait_passively() -> None:
+    """Let the threads of this process sleep while they wait: for programs of csot's own."""
+    global _made_passive
+    if _is_free():
+        os.environ[POLICY] = "PASSIVE"
+        _made_passive = True
+
+
+def load_torch() -> None:
+    """Import torch with threads that sleep; the environment is left as it was."""
+    global _made_passive
+    if _is_free():
+        os.environ[POLICY] = "PASSIVE"
+        try:
+            import torch  # noqa: F401
+        finally:
+            del os.environ[POLICY]
+        _made_passive = True
+
+
+@contextmanager
+def threads_for(numbers: int) -> Iterator[None]:
+    """One thread inside, if the problem is small and torch was loaded with threads that spin.
+
+    Torch keeps this number per calling thread, so calls may be nested and made from several threads
+    at once. A thread that first uses torch meanwhile starts with one, too.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    if numbers > SMALL or before == 1 or _are_passive():
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _is_free() -> bool:
+    """Whether torch is still to be loaded, and the user has not chosen how threads wait."""
+    return "torch" not in sys.modules and not any(name in os.environ for name in CHOICES)
+
+
+def _are_passive() -> bool:
+    """Whether threads sleep while they wait, by our choice or the user's."""
+    chosen = os.environ.get(POLICY, "").upper() == "PASSIVE"
+    return _made_passive or chosen or "0" in map(os.environ.get, CHOICES[1:])

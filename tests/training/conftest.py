@@ -1,0 +1,18 @@
+"""A run that several files read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from training.quick import DIGITS, command
+
+
+@pytest.fixture(scope="session")
+def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CSOT on a part of the digits, trained by the command. Shared: do not write into it."""
+    out = tmp_path_factory.mktemp("digits") / "run"
+    result = command("train", *DIGITS, "--out", out, "--quiet")
+    assert result.exit_code == 0, result.output
+    return out
