@@ -29,12 +29,12 @@ from csot.clean.rounds import Round, curriculum_rounds
 from csot.clean.search import ProbeMember, first_noise, probe_path, relearn, settle
 from csot.clean.stacking import Stack, information, stack
 
-SAMPLE = 6_000
+SAMPLE = 5_000
 """Rows on which the first noise matrix is found."""
 FOURIER_ROWS = 10_000
 """Rows up to which Fourier features are used."""
 
-LINEAR_MEMBERS = 3
+LINEAR_MEMBERS = 2
 INFORMATIVE = 4.0
 """Standard errors by which held-out labels must be better predicted than by their frequencies."""
 STAGES = ("noise matrix", "probes", "CSOT rounds", "kernel probes", "network", "judge")
@@ -148,7 +148,7 @@ def fit_model(
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
     report(STAGES[1])
     basis = Basis(scale(features))
-    weights, noise = settle(basis, folds, evidence, noise, rounds=3)
+    weights, noise = settle(basis, folds, evidence, noise, rounds=2)
     path = probe_path(basis, folds, evidence, noise, weights)
     light = basis.without_training_rows()
     voices = [_probe_voice("linear", member, light) for member in path[:LINEAR_MEMBERS]]

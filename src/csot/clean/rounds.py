@@ -21,7 +21,7 @@ from csot.clean.probe import fit_probes, held_out_logits
 from csot.clean.stacking import stack
 from csot.ot import ConvergenceWarning, solve
 
-BUDGETS = (0.5, 0.75, 1.0)
+BUDGETS = (0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def curriculum_rounds(
         likelihood = Evidence.of_labels(confirmed, evidence.n_classes).likelihood(
             torch.eye(evidence.n_classes)
         )
-        weights = fit_probes(basis, folds, likelihood, ridge, weights, steps=12)
+        weights = fit_probes(basis, folds, likelihood, ridge, weights, steps=8)
         logits = held_out_logits(basis, folds, weights)
         judged = stack([logits], evidence, noise, torch.ones(1), rounds=10)
         probs = judged.probs

@@ -113,7 +113,7 @@ def relearn(
             evidence.likelihood(member.noise),
             member.ridge,
             member.weights,
-            steps=12,
+            steps=8,
             trusted=trusted,
         )
         logits = held_out_logits(basis, folds, weights)
