@@ -37,9 +37,12 @@ FULL_DOUBT_EXCESS = 0.42
 """Share of the overlap that the clusters do not support from which doubt is complete."""
 LARGEST_DOUBT = 1.5
 LARGEST_POWER = 8.0
-PRIOR_DEVIATION = 0.35
+PRIOR_DEVIATION = 0.2
 """Standard deviation of the prior on doubt that verified rows are weighed against."""
 GRID = 31
+PRIOR_ROWS = 2.0
+STRATA = torch.tensor([0.5, 0.7, 0.8, 0.9, 0.95], dtype=torch.float64)
+"""Quantiles that divide the rows into strata; errors crowd at the top."""
 MAX_FIT_ROWS = 10_000
 
 
@@ -173,7 +176,9 @@ def explain(
     weights = _posterior_of_doubt(explanations, probs[checked], evidence.take(checked), prior)
     rates = [path.noise_rate(explanation) for explanation in explanations]
     chosen = explanations[int(weights.argmax())]
-    return Judgement(chosen, overlap, _widened(*_quantiles(rates, weights), rows))
+    low, high = _quantiles(rates, weights)
+    counted = _counted_interval(1 - own_posterior(chosen, probs, evidence), evidence)
+    return Judgement(chosen, overlap, _widened(min(low, counted[0]), max(high, counted[1]), rows))
 
 
 def doubt_by_clusters(overlap: Overlap, class_noise: float) -> float:
@@ -207,6 +212,40 @@ def _posterior_of_doubt(
         scores.append(float(likelihood.log().sum()) + log_prior)
     weights = np.exp(np.asarray(scores) - max(scores))
     return np.asarray(weights / weights.sum())
+
+
+def own_posterior(explanation: Explanation, probs: Tensor, evidence: Evidence) -> Tensor:
+    """Probability (N,) that each given label is right, before anything was verified; 1 for none."""
+    unlocked = Evidence.of_labels(evidence.given, evidence.n_classes)
+    own = explanation.posterior(probs, unlocked).gather(1, evidence.given.clamp(min=0)[:, None])
+    return torch.where(evidence.given >= 0, own[:, 0], 1.0)
+
+
+def _counted_interval(wrong: Tensor, evidence: Evidence) -> tuple[float, float]:
+    """95 % interval of the noise rate from verified rows alone, counted in strata of ``wrong``.
+
+    The rate of a stratum has a Beta posterior whose prior is the model's own mean, worth
+    PRIOR_ROWS rows; which rows of a stratum were verified must not depend on their truth.
+    """
+    labelled = evidence.given >= 0
+    checked = labelled & (evidence.verified >= 0)
+    edges = torch.quantile(wrong[labelled][:: max(1, int(labelled.sum()) // 100_000)], STRATA)
+    stratum = torch.bucketize(wrong, edges)
+    mean = variance = 0.0
+    for k in range(len(edges) + 1):
+        inside = labelled & (stratum == k)
+        share = float(inside.sum()) / float(labelled.sum())
+        if share == 0:
+            continue
+        seen = inside & checked
+        errors = float((evidence.given[seen] != evidence.verified[seen]).sum())
+        prior = float(wrong[inside].mean())
+        a = PRIOR_ROWS * prior + errors + 0.1
+        b = PRIOR_ROWS * (1 - prior) + float(seen.sum()) - errors + 0.1
+        mean += share * a / (a + b)
+        variance += share**2 * a * b / ((a + b) ** 2 * (a + b + 1))
+    spread = 2 * variance**0.5
+    return max(0.0, mean - spread), min(1.0, mean + spread)
 
 
 def _quantiles(
