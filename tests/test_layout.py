@@ -20,19 +20,30 @@ INIT = SOURCE / "csot" / "__init__.py"
 # besides itself. A unit may only name units above it in this table, so the table has no cycle.
 MAY_IMPORT: dict[str, set[str]] = {
     "ot": set(),
-    "data": set(),
-    "nets": set(),
-    "records": set(),
+    "untrusted": set(),
+    "data": {"untrusted"},
+    "nets": {"untrusted"},
+    "records": {"untrusted"},
     "curriculum": {"ot"},
     "allocation": {"ot"},
-    "embed": {"data"},
+    "embed": {"data", "untrusted"},
     "clean": {"ot", "curriculum", "allocation", "data", "embed", "records"},
     "methods": {"ot", "curriculum", "allocation", "data", "nets"},
-    "training": {"ot", "curriculum", "allocation", "data", "nets", "methods", "records"},
-    "report": {"records"},
-    "review": {"records"},
-    "figures": {"records"},
+    "training": {
+        "ot",
+        "curriculum",
+        "allocation",
+        "data",
+        "nets",
+        "methods",
+        "records",
+        "untrusted",
+    },
+    "report": {"records", "untrusted"},
+    "review": {"records", "untrusted"},
+    "figures": {"records", "untrusted"},
     "commands": {
+        "untrusted",
         "data",
         "embed",
         "clean",
@@ -56,7 +67,7 @@ MUST_NOT_IMPORT: dict[str, set[str]] = {
     "csot.ot.inner": {"csot.ot.coherence", "csot.ot.gcg", "csot.ot.solve"},
     "csot.ot.plan": {"csot.ot.inner", "csot.ot.gcg", "csot.ot.solve"},
 }
-WITHOUT_TORCH = ("records", "report", "review")
+WITHOUT_TORCH = ("untrusted", "records", "report", "review")
 ONLY_FABRIC = "csot.training.loop"
 FABRIC = ("lightning", "lightning_fabric")
 

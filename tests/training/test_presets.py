@@ -116,7 +116,7 @@ def test_settings_are_complete(own: str) -> None:
         ("training: {epochs: 3}", "about is"),
         ("about: x\ntraining: {epochs: 0}", "training.epochs is 0: "),
         ("about: x\ntraining: {epochs: many}", "training.epochs is 'many': "),
-        ("about: [x", "no valid YAML"),
+        ("about: [x", "not valid YAML"),
         ("- a list", "preset"),
     ],
 )
@@ -179,7 +179,7 @@ def test_pairs_of_the_command_line() -> None:
     for wrong in ("epochs", "=3", " =3"):
         with pytest.raises(ValueError, match="write key=value"):
             parse_settings([wrong])
-    with pytest.raises(ValueError, match="the value is no YAML"):
+    with pytest.raises(ValueError, match="not valid YAML"):
         parse_settings(["options={norm: "])
 
 

@@ -92,17 +92,14 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     """`epochs=20` -> {"epochs": 20}; values are YAML."""
-    import yaml
+    from csot.training.yaml_text import parse_yaml
 
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise ValueError(f"--set {pair}: write key=value, such as --set epochs=20")
-        try:
-            found[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ValueError(f"--set {pair}: the value is no YAML: {error}") from error
+        found[key.strip()] = parse_yaml(value, f"--set {pair}")
     return found
 
 

@@ -19,6 +19,7 @@ from csot.report import charts, numbers
 from csot.report.coded import Coded, Ints, encode
 from csot.report.select import select_rows
 from csot.report.thumbnails import has_pillow, thumbnails
+from csot.untrusted.pictures import Containment
 
 MAX_ROWS = 2000
 TEXT_LIMIT = 400
@@ -32,11 +33,14 @@ LISTED_PAIRS = 20_000
 HISTOGRAM = (240, 96)
 
 
-def write_report(run: Run, *, title: str | None = None, max_rows: int = MAX_ROWS) -> Path:
+def write_report(
+    run: Run, *, title: str | None = None, max_rows: int = MAX_ROWS, allow_outside: bool = False
+) -> Path:
     """Write report.html into the run and return its path.
 
     The file needs nothing else: styles, script, data and thumbnails are inside. At most
     ``max_rows`` rows are embedded, the most suspicious ones; everything is counted over all rows.
+    Pictures outside of the data folder are embedded only with ``allow_outside``.
     """
     if max_rows < 1:
         raise ValueError(f"max_rows must be at least 1, got {max_rows}")
@@ -51,7 +55,8 @@ def write_report(run: Run, *, title: str | None = None, max_rows: int = MAX_ROWS
     matrix, estimated = numbers.noise_matrix(coded, summary, drawn)
     chart = charts.matrix_chart(matrix, drawn, coded.names)
     listed = set(worst[:LISTED_CLASSES].tolist())
-    shown = _row_data(coded, findings, rows, samples, run)
+    allowed = Containment(run.image_root, allow_outside)
+    shown = _row_data(coded, findings, rows, samples, allowed)
     data = {
         "classes": coded.names,
         "pairs": [[pair.given, pair.suggested, pair.count] for pair in confusions[:LISTED_PAIRS]],
@@ -94,7 +99,11 @@ def script_json(value: Any) -> str:
 
 
 def _row_data(
-    coded: Coded, findings: pd.DataFrame, rows: Ints, samples: pd.DataFrame | None, run: Run
+    coded: Coded,
+    findings: pd.DataFrame,
+    rows: Ints,
+    samples: pd.DataFrame | None,
+    allowed: Containment,
 ) -> dict[str, Any]:
     """Columns of the rows shown. Scores and confidences are whole thousandths."""
     used = dict.fromkeys(["", *(coded.notes[row] for row in rows)])
@@ -122,8 +131,7 @@ def _row_data(
         data["text"] = [_clip(text, limit) for text in texts]
     if "image" in samples:
         names = samples["image"].reindex(ids).fillna("").tolist()
-        root = run.image_root
-        data["image"] = thumbnails([root / name if name else None for name in names], IMAGE_BUDGET)
+        data["image"] = thumbnails(names, allowed, IMAGE_BUDGET)
     return data
 
 

@@ -55,7 +55,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             text = export.reviewed_csv(catalogue, found)
         elif name == export.STUDIO_FILE:
             wanted = export.looked_at(everyone) if seen else everyone
-            text = export.label_studio_json(catalogue, wanted)
+            text = export.label_studio_json(catalogue, wanted, session.pictures)
         elif name == DISAGREEMENTS:
             text = export.disagreements_csv(catalogue, everyone)
         else:
@@ -67,7 +67,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
     @app.post("/api/export")
     def write(sent: Export) -> dict[str, Any]:
         check_stamp(session, sent)
-        written = export.write_exports(catalogue, people(), sent.seen_only)
+        written = export.write_exports(catalogue, people(), sent.seen_only, session.pictures)
         return {"written": [str(path) for path in written.values()]}
 
 
