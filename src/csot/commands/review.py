@@ -23,6 +23,7 @@ class ReviewOptions:
     allow_remote: bool = False
     same_data: bool = False
     browser: bool = True
+    allow_outside: bool = False
 
 
 def run_review(options: ReviewOptions, terminal: Terminal) -> None:
@@ -41,6 +42,7 @@ def run_review(options: ReviewOptions, terminal: Terminal) -> None:
         port=options.port,
         allow_remote=options.allow_remote,
         same_data=options.same_data,
+        allow_outside=options.allow_outside,
     )
     progress = server.session.progress()
     where = server.session.store.path
@@ -52,6 +54,8 @@ def run_review(options: ReviewOptions, terminal: Terminal) -> None:
                 f"{server.session.reviewer}. Ctrl-C ends. Open:"
             )
         )
+        if run.has_images:
+            terminal.say(Text(f"Pictures are from {run.image_root}"))
         if options.allow_remote:
             terminal.warn("whoever has this address can decide, and what is sent is not encrypted")
         # By itself and at once: scripts read it from a pipe.

@@ -37,6 +37,8 @@ class TrainOptions:
     tensorboard: bool
     resume: bool
     force: bool
+    allow_outside: bool = False
+    excel_safe: bool = False
 
 
 def run_train(options: TrainOptions, terminal: Terminal) -> None:
@@ -78,14 +80,20 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
             config,
             out=options.out,
             source=Source(
-                options.data_dir, options.test, options.columns, options.root, options.download
+                options.data_dir,
+                options.test,
+                options.columns,
+                options.root,
+                options.download,
+                options.allow_outside,
             ),
+            excel_safe=options.excel_safe,
             resume=options.resume,
             force=options.force,
             progress=Progress(epochs.on_step, on_epoch),
         )
     if done.summary:
-        write_report(Run.open(options.out))
+        write_report(Run.open(options.out), allow_outside=options.allow_outside)
         write_history(options.out)
         show_trained(done.summary, options.out, terminal)
 

@@ -277,6 +277,12 @@ class Run:
         return self._file(REPORT)
 
     @property
+    def has_images(self) -> bool:
+        """Whether the samples name pictures."""
+        path = self._file(SAMPLES)
+        return path.exists() and "image" in tables.read_text_csv(path, nrows=0).columns
+
+    @property
     def image_root(self) -> Path:
         """The folder that ``image`` paths start from: ``source.root``, else the run itself."""
         root = self._source().get("root")
