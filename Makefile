@@ -8,7 +8,7 @@ MANIFEST := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test lint bench docs clean help
+.PHONY: demo test lint bench docs fuzz clean help
 
 demo: .venv/.stamp-core  ## See it work: a short tour on real data
 	$(BIN)/python -m csot.demo
@@ -27,6 +27,10 @@ bench: .venv/.stamp-bench  ## The solver side by side with its peers
 
 docs: .venv/.stamp-docs  ## The pages of docs/ as HTML in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Some hours; goes on where it was interrupted. What escapes is kept in fuzz-out/.
+fuzz: .venv/.stamp-dev  ## 100,000 damaged files and requests for each reader
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz.run --inputs 100000 --out fuzz-out
 
 clean:  ## Remove what the targets wrote, except .venv
 	rm -rf build dist site htmlcov .coverage .coverage.* .hypothesis

@@ -17,6 +17,7 @@ from csot.untrusted.files import check_expansion, check_file
 
 CSV_SUFFIXES = frozenset({".csv", ".tsv", ".txt"})
 PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
+is_numeric = pd.api.types.is_numeric_dtype
 SEPARATORS = ",;\t|"
 MOST_COLUMNS = 50_000
 LONGEST_HEADER = 4 << 20
@@ -47,6 +48,8 @@ def load_table(path: Path, numeric: Collection[str]) -> pd.DataFrame:
         if _is_parquet(path):
             _check_parquet(path)
             table = pd.read_parquet(path, engine="pyarrow")
+            for name in table.columns[[not is_numeric(dtype) for dtype in table.dtypes]]:
+                table[name].to_numpy(dtype=object)  # texts are decoded, so that wrong ones show
             # A named index is a column like any other.
             table = (
                 table.reset_index()

@@ -76,6 +76,8 @@ class Guard:
         headers = Headers(scope=scope)
         if not self._is_ours(headers.getlist("host")):
             return _refusal(421, "This address is not served here.")
+        if not scope["query_string"].isascii():
+            return _refusal(400, "The address holds characters that must be encoded.")
         method = scope["method"]
         if method not in ("GET", "HEAD", "POST"):
             return _refusal(405, "Only GET and POST are answered.")
