@@ -48,14 +48,14 @@ def load_table(path: Path, numeric: Collection[str]) -> pd.DataFrame:
         if _is_parquet(path):
             _check_parquet(path)
             table = pd.read_parquet(path, engine="pyarrow")
-            for name in table.columns[[not is_numeric(dtype) for dtype in table.dtypes]]:
-                table[name].to_numpy(dtype=object)  # texts are decoded, so that wrong ones show
             # A named index is a column like any other.
             table = (
                 table.reset_index()
                 if table.index.name is not None
                 else table.reset_index(drop=True)
             )
+            for name in table.columns[[not is_numeric(dtype) for dtype in table.dtypes]]:
+                table[name].to_numpy(dtype=object)  # texts are decoded, so that wrong ones show
         else:
             text = {name: str for name in column_names(path) if name not in numeric}
             table = pd.read_csv(path, dtype=text, low_memory=False, **_form(path))
