@@ -16,11 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from csot.untrusted.errors import clip
+from csot.untrusted.errors import LONGEST_MESSAGE, clip
 from csot.untrusted.text import one_line, printable
 
-LONGEST = 2000
-"""Characters of an error or a warning."""
 EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 """What users can mend: one red line and exit code 2, no traceback."""
 
@@ -113,7 +111,7 @@ class Terminal:
         return Live(console=self._err, refresh_per_second=4)
 
     def _line(self, message: str, style: str) -> None:
-        text = Text(clip(one_line(message), LONGEST), style=style)
+        text = Text(clip(one_line(message), LONGEST_MESSAGE), style=style)
         self._err.print(text, soft_wrap=True, highlight=False)
 
     def _show_warning(

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,7 @@ def _clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("csot.report"),
@@ -200,6 +202,7 @@ def _source(name: str) -> str:
     return loader.get_source(Environment(autoescape=True), name)[0]
 
 
+@cache
 def _policy() -> str:
     """The browser itself keeps the page off the network and runs our script only."""
     digest = hashlib.sha256(_source("report.js").encode("utf-8")).digest()

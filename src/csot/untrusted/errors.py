@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+LONGEST_MESSAGE = 2000
+"""Characters of an error about a file."""
 LONGEST = 300
 """Characters of a parser's own message that are repeated."""
 
 
 class FileError(ValueError):
-    """A file cannot be used as it is. The message names the file and says why."""
+    """A file cannot be used as it is. The message names the file and says why.
+
+    Names and values in it come from the file, so its length is bounded.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clip(message, LONGEST_MESSAGE))
 
 
 @contextmanager
