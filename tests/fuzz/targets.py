@@ -11,9 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment
 from PIL import Image
 
 from csot.data import Columns, read_data, read_verified
@@ -270,8 +272,24 @@ PAGES = ("/", "/one", "/grid", "/precision", "/reviewers", "/export", "/api/clas
 PAGES += ("/download/reviewed.csv", "/download/reviewed_label_studio.json")
 
 
+COMPILE = Environment.compile
+COMPILED: dict[tuple[Any, ...], Any] = {}
+
+
+def compile_once(environment: Environment, *given: Any) -> Any:
+    """Thousands of sessions share their templates."""
+    if given not in COMPILED:
+        COMPILED[given] = COMPILE(environment, *given)
+    return COMPILED[given]
+
+
 def read_review(folder: Path) -> None:
     """A page that cannot be made says why, and names the file."""
+    with patch.object(Environment, "compile", compile_once):
+        ask_for_pages(folder)
+
+
+def ask_for_pages(folder: Path) -> None:
     asked = Asked(Run.open(folder / "run"))
     try:
         asked.session.samples.load_early()

@@ -14,6 +14,7 @@ from csot.untrusted.pictures import ALLOW_OUTSIDE, OUTSIDE, Containment
 
 LARGEST = 512 << 20
 """Bytes: the longest official list, of 2.4 million files, has some 100 MB."""
+LONGEST_LINE = 1000
 DIGITS = 9
 
 
@@ -23,6 +24,8 @@ def read_lines(path: Path, source: str) -> list[str]:
     with naming(path, "a list of files", kind=DataError):
         lines = read_text(path, LARGEST).splitlines()
     kept = [line.strip() for line in lines if line.strip()]
+    if any(len(line) > LONGEST_LINE for line in kept):
+        raise DataError(f"{path} has a line of more than {LONGEST_LINE:,} characters")
     if not kept:
         raise DataError(f"{path} is empty")
     return kept

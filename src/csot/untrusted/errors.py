@@ -29,14 +29,16 @@ def naming(
     """Turn any error of the block into a ``kind`` that names ``path``.
 
     Parsers raise nearly anything on a damaged file: the block should hold little besides their
-    call. A `FileError` keeps its message; a missing package and Ctrl-C pass unchanged.
+    call. A `FileError` that names ``path`` keeps its message; a missing package and Ctrl-C pass
+    unchanged.
     """
     try:
         yield
-    except kind:
-        raise
     except FileError as error:
-        raise kind(str(error)) from error
+        is_named = str(path) in str(error)
+        if is_named and isinstance(error, kind):
+            raise
+        raise kind(str(error) if is_named else f"{path}: {error}") from error
     except ImportError:
         raise
     except Exception as error:
