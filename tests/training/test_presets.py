@@ -112,7 +112,7 @@ def test_settings_are_complete(own: str) -> None:
             "about: x\nmethods: {csot: {by_noise: {sym: {trainig: {}}}}}",
             "methods.csot.by_noise.sym.trainig is no key; did you mean 'training'?",
         ),
-        ("about: x\nmethods: {csto: {}}", "methods.csto is no method; did you mean 'csot'?"),
+        ("about: x\nmethods: {csto: {}}", "methods.csto is not a method; did you mean 'csot'?"),
         ("training: {epochs: 3}", "about is"),
         ("about: x\ntraining: {epochs: 0}", "training.epochs is 0: "),
         ("about: x\ntraining: {epochs: many}", "training.epochs is 'many': "),

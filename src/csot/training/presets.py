@@ -18,7 +18,7 @@ from csot.data.errors import listed, nearest
 from csot.methods import find_method, method_names
 from csot.training.config import DataConfig, RunConfig, Strict, TrainingConfig
 from csot.training.yaml_text import LARGEST, parse_yaml
-from csot.untrusted.errors import clip
+from csot.untrusted.errors import FileError, clip
 from csot.untrusted.files import read_text
 
 M = TypeVar("M", bound=BaseModel)
@@ -78,8 +78,9 @@ def read_preset(name: str) -> Preset:
     preset = checked(Preset, values, f"preset {name}")
     for method in preset.methods:
         if method not in method_names():
-            raise ValueError(
-                f"preset {name}: methods.{method} is no method{nearest(method, method_names())}"
+            raise FileError(
+                f"preset {name}: methods.{clip(method)} is not a method"
+                f"{nearest(method, method_names())}"
             )
     return preset
 
@@ -142,7 +143,7 @@ def checked(model: type[M], values: Any, where: str) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ValueError(f"{where}: {_say(model, error)}") from None
+        raise FileError(f"{where}: {_say(model, error)}") from None
 
 
 def _say(model: type[BaseModel], error: ValidationError) -> str:
