@@ -14,7 +14,7 @@ TESTS ?= tests
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo review test pytest lint bench docs browser lock test-latest test-lowest clean help
+.PHONY: demo review test pytest lint bench docs fuzz browser lock test-latest test-lowest clean help
 
 demo: $(VENV)/.stamp-review  ## See it work: a short tour on real data
 	$(BIN)/python -m csot.demo
@@ -41,6 +41,10 @@ bench: $(VENV)/.stamp-bench  ## The solver side by side with its peers
 
 docs: $(VENV)/.stamp-docs  ## The pages of docs/ as HTML in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Some hours; goes on where it was interrupted. What escapes is kept in fuzz-out/.
+fuzz: $(VENV)/.stamp-dev  ## 100,000 damaged files and requests for each reader
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz.run --inputs 100000 --out fuzz-out
 
 browser: $(VENV)/.stamp-dev
 	@PYTHON=$(BIN)/python .ci/browser

@@ -20,23 +20,34 @@ INIT = SOURCE / "csot" / "__init__.py"
 # besides itself. A unit may only name units above it in this table, so the table has no cycle.
 MAY_IMPORT: dict[str, set[str]] = {
     "threads": set(),
+    "untrusted": set(),
     "ot": {"threads"},
-    "data": set(),
-    "nets": set(),
-    "records": set(),
-    "audit": {"records"},
+    "data": {"untrusted"},
+    "nets": {"untrusted"},
+    "records": {"untrusted"},
+    "audit": {"records", "untrusted"},
     "curriculum": {"ot"},
     "allocation": {"ot"},
-    "embed": {"data"},
+    "embed": {"data", "untrusted"},
     "annotators": {"ot", "clean"},
     "clean": {"threads", "ot", "curriculum", "allocation", "data", "embed", "records"},
     "methods": {"ot", "curriculum", "allocation", "data", "nets"},
-    "training": {"ot", "curriculum", "allocation", "data", "nets", "methods", "records"},
-    "report": {"records"},
-    "review": {"records", "audit"},
-    "figures": {"records"},
+    "training": {
+        "ot",
+        "curriculum",
+        "allocation",
+        "data",
+        "nets",
+        "methods",
+        "records",
+        "untrusted",
+    },
+    "report": {"records", "untrusted"},
+    "review": {"records", "audit", "untrusted"},
+    "figures": {"records", "untrusted"},
     "commands": {
         "threads",
+        "untrusted",
         "data",
         "embed",
         "clean",
@@ -62,7 +73,7 @@ MUST_NOT_IMPORT: dict[str, set[str]] = {
     "csot.ot.inner": {"csot.ot.coherence", "csot.ot.gcg", "csot.ot.solve"},
     "csot.ot.plan": {"csot.ot.inner", "csot.ot.gcg", "csot.ot.solve"},
 }
-WITHOUT_TORCH = ("records", "audit", "report", "review")
+WITHOUT_TORCH = ("untrusted", "records", "audit", "report", "review")
 ONLY_FABRIC = "csot.training.loop"
 FABRIC = ("lightning", "lightning_fabric")
 

@@ -57,6 +57,19 @@ ImageRoot = Annotated[
         rich_help_panel=TABLE,
     ),
 ]
+AllowOutside = Annotated[
+    bool,
+    typer.Option(
+        "--allow-outside",
+        help="Read pictures that lie outside of the data folder, by absolute paths or links.",
+    ),
+]
+ExcelSafe = Annotated[
+    bool,
+    typer.Option(
+        "--excel-safe", help="Disarm cells of CSV files that a spreadsheet would run as formulas."
+    ),
+]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Where named data sets lie; else ./data.")
 ]
@@ -121,6 +134,8 @@ def clean(
         ),
     ] = None,
     root: ImageRoot = None,
+    allow_outside: AllowOutside = False,
+    excel_safe: ExcelSafe = False,
     embedder: Annotated[
         str | None,
         typer.Option(
@@ -186,6 +201,8 @@ def clean(
         duplicates=duplicates.value,
         seed=seed,
         force=force,
+        allow_outside=allow_outside,
+        excel_safe=excel_safe,
     )
     with Terminal(quiet) as terminal:
         run_clean(options, terminal)
@@ -231,6 +248,8 @@ def train(
     image: ImageColumn = None,
     id_column: IdColumn = None,
     root: ImageRoot = None,
+    allow_outside: AllowOutside = False,
+    excel_safe: ExcelSafe = False,
     accelerator: Annotated[
         str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=MACHINE)
     ] = "auto",
@@ -287,6 +306,8 @@ def train(
         tensorboard=tensorboard,
         resume=resume,
         force=force,
+        allow_outside=allow_outside,
+        excel_safe=excel_safe,
     )
     with Terminal(quiet, "--resume goes on after the last whole epoch") as terminal:
         run_train(options, terminal)
@@ -309,6 +330,7 @@ def compare(
     label: LabelColumn = None,
     image: ImageColumn = None,
     root: ImageRoot = None,
+    allow_outside: AllowOutside = False,
     jobs: Annotated[
         int, typer.Option(min=1, help="Runs at a time, each on one thread where there are several.")
     ] = 1,
@@ -343,6 +365,7 @@ def compare(
         root=root,
         jobs=jobs,
         own_recipes=own_recipes,
+        allow_outside=allow_outside,
     )
     with Terminal(quiet) as terminal:
         run_compare(options, terminal)
@@ -380,6 +403,8 @@ def predict(
     image: ImageColumn = None,
     id_column: IdColumn = None,
     root: ImageRoot = None,
+    allow_outside: AllowOutside = False,
+    excel_safe: ExcelSafe = False,
     data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     quiet: Quiet = False,
@@ -398,6 +423,8 @@ def predict(
         root=root,
         data_dir=data_dir,
         force=force,
+        allow_outside=allow_outside,
+        excel_safe=excel_safe,
     )
     with Terminal(quiet) as terminal:
         run_predict(options, terminal)
@@ -448,13 +475,14 @@ def methods(
 @app.command()
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot clean wrote.")],
+    allow_outside: AllowOutside = False,
 ) -> None:
     """Write RUN/report.html again, from what RUN holds."""
     from csot.commands.report import run_report
     from csot.commands.terminal import Terminal
 
     with Terminal() as terminal:
-        run_report(run, terminal)
+        run_report(run, terminal, allow_outside)
 
 
 @app.command()
@@ -480,6 +508,7 @@ def review(
     same_data: Annotated[
         bool, typer.Option("--same-data", help="The data moved, but is what was decided on.")
     ] = False,
+    allow_outside: AllowOutside = False,
 ) -> None:
     """Decide on the suggestions of RUN in the browser, on this machine; no network is used.
 
@@ -489,7 +518,15 @@ def review(
     from csot.commands.terminal import Terminal
 
     options = ReviewOptions(
-        run, reviewer, port, host, allow_remote, same_data, not no_browser, audit
+        run,
+        reviewer,
+        port,
+        host,
+        allow_remote,
+        same_data,
+        not no_browser,
+        audit=audit,
+        allow_outside=allow_outside,
     )
     with Terminal() as terminal:
         run_review(options, terminal)

@@ -69,7 +69,7 @@ def test_unusable_arrays(tmp_path: Path, changes: dict[str, Any], message: str) 
 
 def test_no_archive(tmp_path: Path) -> None:
     (tmp_path / "d.npz").write_bytes(b"nonsense")
-    with pytest.raises(DataError, match=r"no readable \.npz"):
+    with pytest.raises(DataError, match=r"not a readable \.npz"):
         read_data(tmp_path / "d.npz")
     np.save(tmp_path / "one.npy", np.zeros(3))
     (tmp_path / "one.npy").rename(tmp_path / "one.npz")

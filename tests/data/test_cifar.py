@@ -128,7 +128,7 @@ def test_broken_binary(tmp_path: Path, break_it: Callable[[Path], None], message
         ({"data": [1], "labels": [0] * 4}, "'data' is None"),
         ({"data": pixels(4, 0).astype(float), "labels": [0] * 4}, "'data' is float64"),
         ({"data": pixels(4, 0), "labels": [0] * 3}, "'labels' is int64"),
-        ({"data": pixels(4, 0), "labels": ["a"] * 4}, "'labels' is <U1"),
+        ({"data": pixels(4, 0), "labels": ["a"] * 4}, "'labels' is not a list of whole numbers"),
         ({"data": pixels(4, 0), "labels": [0, 0, -1, 0]}, "of image 2"),
         ({"data": pixels(4, 0), "labels": [[0], [0, 1], [], []]}, "'labels'"),
     ],

@@ -88,7 +88,7 @@ def test_a_test_class_that_training_lacks(tmp_path: Path) -> None:
     classes(tmp_path / "train")
     other = classes(tmp_path / "other")
     (other / "cat").rename(other / "dogs")
-    with pytest.raises(DataError, match=r"'dogs' .*is no class of the training data.*mean 'dog'"):
+    with pytest.raises(DataError, match=r"'dogs' .*is not a class of the training.*mean 'dog'"):
         read_training_data(tmp_path / "train", test=other)
 
 

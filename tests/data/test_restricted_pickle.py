@@ -176,7 +176,7 @@ def test_what_torch_saves(tmp_path: Path) -> None:
 def test_broken_zips_are_named(tmp_path: Path) -> None:
     path = write_torch_zip(tmp_path / "x.pt", {"a": [1] * 100})
     path.write_bytes(path.read_bytes()[:60])
-    with pytest.raises(DataError, match=r"x\.pt is no file of torch\.save"):
+    with pytest.raises(DataError, match=r"x\.pt is not a file of torch\.save"):
         read_torch_zip(path)
     np.savez(tmp_path / "y.npz", a=1)
     with pytest.raises(DataError, match=r"no single data\.pkl"):
@@ -186,5 +186,5 @@ def test_broken_zips_are_named(tmp_path: Path) -> None:
 def test_a_file_of_absurd_size_is_refused(tmp_path: Path) -> None:
     with open(tmp_path / "x", "wb") as file:
         file.truncate(3 << 30)  # sparse: it takes no room
-    with pytest.raises(DataError, match="no official file"):
+    with pytest.raises(DataError, match=r"3,221,225,472 bytes; at most 536,870,912 are read"):
         read_pickle(tmp_path / "x")

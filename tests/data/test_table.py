@@ -117,8 +117,8 @@ def test_contradicting_columns(tmp_path: Path) -> None:
         ("label,label\ncat,1\n", "'label' twice"),
         ("id,label,a\n1,cat,1\n1,dog,2\n", "id '1' twice, in rows 0 and 1"),
         ("id,label,a\n1,cat,1\n,dog,2\n", "no id in row 1"),
-        ('label,a\n"cat,1\n', "no regular CSV"),
-        ("label,a\ncat,1\ndog,2,3\n", "no regular CSV"),
+        ('label,a\n"cat,1\n', "not a regular CSV"),
+        ("label,a\ncat,1\ndog,2,3\n", "not a regular CSV"),
         ("label,a\ncat,1,5\ndog,2,3\n", "more cells than its header"),
     ],
 )
@@ -247,7 +247,7 @@ def test_parquet_with_nullable_columns(tmp_path: Path) -> None:
 def test_broken_parquet(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and then nothing")
-    with pytest.raises(DataError, match="no readable Parquet"):
+    with pytest.raises(DataError, match="not a readable Parquet"):
         read_data(tmp_path / "t.parquet", Columns(label="label"))
 
 

@@ -35,7 +35,7 @@ def test_unknown_ids_are_reported(tmp_path: Path) -> None:
     [
         ("id,Label\n0,3\n", "no column 'label' .*did you mean 'Label'"),
         ("id,label\nx,3\ny,3\n", "none of its 2 ids is in the data; first 'x'"),
-        ("id,label\n0,11\n", "verified label '11' of id '0' is no class"),
+        ("id,label\n0,11\n", "verified label '11' of id '0' is not a class"),
         ("id,label\n0,3\n0,10\n", "id '0' has two verified labels"),
         ("id,label\n", "no rows"),
         ("", "is empty"),

@@ -134,7 +134,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("absent.pt", "no file of weights"),
         ("text.pt", "cannot be read as tensors alone"),
         ("code.pth", "cannot be read as tensors alone"),
-        ("text.safetensors", "no safetensors file"),
+        ("text.safetensors", "not a safetensors file"),
         ("other.pt", "no state_dict"),
     ):
         with pytest.raises(NetworkError, match=message):

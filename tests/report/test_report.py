@@ -18,6 +18,7 @@ from csot.report import charts, numbers, write_report
 from csot.report.coded import Coded, encode
 from csot.report.select import select_rows, suspicion_order
 from csot.report.thumbnails import thumbnail, thumbnails
+from csot.untrusted.pictures import Containment
 from report.sample_runs import rows_run, texts_run, write_run
 
 EVIL = '</script><img src=x onerror="window.hacked=1">'
@@ -223,6 +224,7 @@ def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         samples={"text": long, "image": [f"{i}.jpg" for i in range(n)]},
     )
     monkeypatch.setattr("csot.report.thumbnails.thumbnail", lambda path: "data:," + "x" * 5000)
+    monkeypatch.setattr(Containment, "find", lambda self, name: tmp_path / name)
     path = write_report(run)
     assert path.stat().st_size < 8e6
     rows = Page(path).data["rows"]
@@ -242,6 +244,7 @@ def test_thumbnails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image.fromarray(np.dstack([noise, noise[..., :1]])).save(tmp_path / "alpha.png")
     image.fromarray(noise[..., 0].astype(np.uint16) * 200).save(tmp_path / "deep.png")
     (tmp_path / "broken.png").write_bytes(b"\x89PNG nothing")
+    inside = Containment(tmp_path)
     assert thumbnail(tmp_path / "big.jpg").startswith("data:image/jpeg;base64,")
     assert len(thumbnail(tmp_path / "big.jpg")) < 12_000
     assert thumbnail(tmp_path / "tiny.png").startswith("data:image/png;base64,")
@@ -252,9 +255,9 @@ def test_thumbnails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(image, "MAX_IMAGE_PIXELS", 100)
         assert thumbnail(tmp_path / "alpha.png") == ""
-    assert thumbnails([tmp_path / "tiny.png", None], 10) == ["", ""]
+    assert thumbnails(["tiny.png", ""], inside, 10) == ["", ""]
     monkeypatch.setattr("csot.report.thumbnails.has_pillow", lambda: False)
-    assert thumbnails([tmp_path / "tiny.png"], 10**6) == [""]
+    assert thumbnails(["tiny.png"], inside, 10**6) == [""]
 
 
 @pytest.mark.parametrize("size", [1, 3, 12, 20, 45, 100])

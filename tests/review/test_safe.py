@@ -14,7 +14,8 @@ import pytest
 from csot.records import Run
 from csot.review import ReviewServer
 from csot.review.guard import MAX_BODY
-from csot.review.pictures import PictureError, find_picture, read_picture
+from csot.review.pictures import read_picture
+from csot.untrusted.pictures import Containment, PictureError
 from image_files import write_image
 from report.sample_runs import rows_run, write_run
 from review.serving import Client, serving
@@ -248,24 +249,24 @@ def test_only_files_of_the_data_are_read(tmp_path: Path) -> None:
         ):
             assert client.get(path).status in (404, 422), path
     with pytest.raises(PictureError, match="outside of the data folder"):
-        find_picture(tmp_path / "data", "link.png")
+        Containment(tmp_path / "data").find("link.png")
     with pytest.raises(PictureError, match="no picture"):
-        find_picture(tmp_path / "data", "a\0b")
+        Containment(tmp_path / "data").find("a\0b")
 
 
 def test_huge_files_are_not_read(tmp_path: Path) -> None:
     with open(tmp_path / "big.png", "wb") as file:
         file.truncate(65 * 2**20)
     with pytest.raises(PictureError, match="larger than 64 MB"):
-        read_picture(tmp_path, "big.png", small=False)
+        read_picture(Containment(tmp_path), "big.png", small=False)
 
 
 def test_too_many_pixels_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("L", (40, 40)).save(tmp_path / "scan.tiff")
-    monkeypatch.setattr("csot.review.pictures.MAX_PIXELS", 1500)
+    monkeypatch.setattr("csot.untrusted.pictures.MAX_PIXELS", 1500)
     with pytest.raises(PictureError, match="pixels"):
-        read_picture(tmp_path, "scan.tiff", small=False)
+        read_picture(Containment(tmp_path), "scan.tiff", small=False)
 
 
 def test_large_pictures_are_sent_small_to_the_grid(tmp_path: Path) -> None:
@@ -274,18 +275,18 @@ def test_large_pictures_are_sent_small_to_the_grid(tmp_path: Path) -> None:
     pixels = rng.integers(0, 255, (700, 900, 3), dtype=np.uint8)
     image.fromarray(pixels).save(tmp_path / "big.png")
     image.fromarray(pixels[:, :, 0]).save(tmp_path / "scan.tiff")
-    whole = read_picture(tmp_path, "big.png", small=False)
-    small = read_picture(tmp_path, "big.png", small=True)
+    whole = read_picture(Containment(tmp_path), "big.png", small=False)
+    small = read_picture(Containment(tmp_path), "big.png", small=True)
     assert (whole.kind, small.kind) == ("image/png", "image/jpeg")
     assert len(small.content) < len(whole.content) / 5
-    assert read_picture(tmp_path, "scan.tiff", small=False).kind == "image/jpeg"
+    assert read_picture(Containment(tmp_path), "scan.tiff", small=False).kind == "image/jpeg"
 
 
 def test_sixteen_bits_are_not_all_white(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     ramp = np.linspace(1000, 5000, 40 * 40).reshape(40, 40).astype(np.uint16)
     image.fromarray(ramp).save(tmp_path / "scan.tiff")
-    found = read_picture(tmp_path, "scan.tiff", small=False)
+    found = read_picture(Containment(tmp_path), "scan.tiff", small=False)
     shades = np.asarray(image.open(io.BytesIO(found.content)).convert("L"))
     assert shades.min() < 20
     assert shades.max() > 235

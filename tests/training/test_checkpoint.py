@@ -108,7 +108,7 @@ def test_code_is_not_run(tmp_path: Path) -> None:
             return Path.touch, (Path(tmp_path / "ran"),)  # type: ignore[return-value]
 
     torch.save({"history": Evil()}, tmp_path / "epoch-1" / STATE)
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match=r"state\.pt is not .*more than tensors"):
         checkpoints.load()
     assert not (tmp_path / "ran").exists()
 

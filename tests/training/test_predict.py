@@ -184,7 +184,7 @@ def test_wrong_inputs(features: Path, images: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     cases = [
         (features, "wide.npz", "holds 7 features a row; the run was trained on 5 features a row"),
-        (features, "odd.npz", "the label 'clas 1' in row 1 (from 0) is no class"),
+        (features, "odd.npz", "the label 'clas 1' in row 1 (from 0) is not a class"),
         (features, "none.npz", "has no array 'features'; it holds other"),
         (features, "short.npz", "labels has shape (1,); (3,) is needed"),
         (features, "six.csv", "has 6 numeric columns (0, 1, 2, 3, 4 and 1 more), but the run was"),

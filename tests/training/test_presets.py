@@ -112,11 +112,11 @@ def test_settings_are_complete(own: str) -> None:
             "about: x\nmethods: {csot: {by_noise: {sym: {trainig: {}}}}}",
             "methods.csot.by_noise.sym.trainig is no key; did you mean 'training'?",
         ),
-        ("about: x\nmethods: {csto: {}}", "methods.csto is no method; did you mean 'csot'?"),
+        ("about: x\nmethods: {csto: {}}", "methods.csto is not a method; did you mean 'csot'?"),
         ("training: {epochs: 3}", "about is"),
         ("about: x\ntraining: {epochs: 0}", "training.epochs is 0: "),
         ("about: x\ntraining: {epochs: many}", "training.epochs is 'many': "),
-        ("about: [x", "no valid YAML"),
+        ("about: [x", "not valid YAML"),
         ("- a list", "preset"),
     ],
 )
@@ -179,7 +179,7 @@ def test_pairs_of_the_command_line() -> None:
     for wrong in ("epochs", "=3", " =3"):
         with pytest.raises(ValueError, match="write key=value"):
             parse_settings([wrong])
-    with pytest.raises(ValueError, match="the value is no YAML"):
+    with pytest.raises(ValueError, match="not valid YAML"):
         parse_settings(["options={norm: "])
 
 

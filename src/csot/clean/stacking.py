@@ -47,9 +47,9 @@ def stack(
     A few weights and T are determined by a sample of many rows; probabilities are for all of them.
     """
     if len(evidence) > MAX_ROWS:
-        # Rows in a fixed stride: folds are dealt at random, classes need not be.
+        generator = torch.Generator().manual_seed(0)
         chosen = evidence.verified >= 0
-        chosen[:: -(-len(evidence) // MAX_ROWS)] = True
+        chosen[torch.randperm(len(evidence), generator=generator)[:MAX_ROWS]] = True
         some = chosen.nonzero()[:, 0]
         part = stack(
             [member[some] for member in members],

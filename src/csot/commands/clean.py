@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -25,6 +25,7 @@ from csot.data import (
     read_data,
     read_verified,
 )
+from csot.data.images import fault
 from csot.data.overlap import refuse_overlap
 
 
@@ -43,6 +44,8 @@ class CleanOptions:
     duplicates: str = "group"
     seed: int = 0
     force: bool = False
+    allow_outside: bool = False
+    excel_safe: bool = False
 
     def again(self) -> list[str]:
         """The same command, to which `--verified FILE` feeds decisions back."""
@@ -63,7 +66,10 @@ class CleanOptions:
             "--seed": self.seed or None,
         }
         options = [[name, str(value)] for name, value in given.items() if value is not None]
-        return ["csot", "clean", str(self.data), "--out", str(self.out), *chain(*options)]
+        switches = {"--allow-outside": self.allow_outside, "--excel-safe": self.excel_safe}
+        given_switches = [name for name, is_on in switches.items() if is_on]
+        words = ["csot", "clean", str(self.data), "--out", str(self.out)]
+        return [*words, *chain(*options), *given_switches]
 
 
 def run_clean(options: CleanOptions, terminal: Terminal) -> None:
@@ -81,12 +87,9 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
             )
         except MissingExtraError:
             # What is wrong with the data comes first: no extra would mend it.
-            read_data(options.data, options.columns, options.root)
+            _read(options)
             raise
-        if cache is None:
-            data = read_data(options.data, options.columns, options.root)
-        else:
-            data = read_data(options.data, options.columns, options.root, cache.fault)
+        data = _read(options) if cache is None else _read(options, cache.fault)
         verified = None if options.verified is None else read_verified(options.verified, data)
         classes = classes_of(data, verified)
         prior = parse_class_prior(options.class_prior, classes)
@@ -101,6 +104,7 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
         "root": str(data.root.resolve()),
     }
     run = Run.create(options.out, force=options.force, source=source)
+    run.write_excel_safe(options.excel_safe)
     with clock("embed"):
         features = features_of(data, cache, terminal)
     cleaner = LabelCleaner(
@@ -139,12 +143,17 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
     }
     if votes is not None:
         settings |= {"annotator": options.columns.annotator, "votes": options.votes}
-        write_consensus(run, Agreed(data, consensus, source, settings, clock.seconds))
+        agreed = Agreed(data, consensus, source, settings, clock.seconds)
+        write_consensus(run, agreed, options.allow_outside)
         show_consensus(consensus, options.out, options.again(), terminal)
         return
     judged = Judged(data, cleaner, source, settings, clock.seconds)
-    write_results(run, judged)
+    write_results(run, judged, options.allow_outside)
     show_outcome(cleaner, data, options.out, options.again(), terminal)
+
+
+def _read(options: CleanOptions, check: Callable[[Path], str | None] = fault) -> LabelledData:
+    return read_data(options.data, options.columns, options.root, check, options.allow_outside)
 
 
 def _tell_skipped(data: LabelledData, terminal: Terminal) -> None:

@@ -34,12 +34,14 @@ class CompareOptions:
     root: Path | None
     jobs: int
     own_recipes: bool
+    allow_outside: bool = False
 
     def again(self) -> str:
         """The command as it would be typed."""
         words = ["csot", "compare", self.data, "--methods", self.methods, "--noise", self.noise]
         words += ["--seeds", self.seeds, "--out", str(self.out)]
         words += [word for setting in self.settings for word in ("--set", setting)]
+        words += ["--allow-outside"] if self.allow_outside else []
         if self.preset is not None:
             words += ["--preset", self.preset]
         return shlex.join(words)
@@ -62,7 +64,13 @@ def run_compare(options: CompareOptions, terminal: Terminal) -> None:
         out=options.out,
         preset=options.preset or preset_for(options.data),
         settings=parse_settings(options.settings),
-        source=Source(options.data_dir, options.test, options.columns, options.root),
+        source=Source(
+            options.data_dir,
+            options.test,
+            options.columns,
+            options.root,
+            allow_outside=options.allow_outside,
+        ),
         own_recipes=options.own_recipes,
     )
     with terminal.bar("runs", len(cells)) as advance:

@@ -38,7 +38,7 @@ class Agreed:
     timings: Mapping[str, float]
 
 
-def write_consensus(run: Run, agreed: Agreed) -> None:
+def write_consensus(run: Run, agreed: Agreed, allow_outside: bool = False) -> None:
     """Every file of a run, annotators.csv and votes.csv among them; the report last."""
     from csot.report import write_report
 
@@ -50,7 +50,7 @@ def write_consensus(run: Run, agreed: Agreed) -> None:
     )
     write_tables(run, _by_majority(data, findings), found.cleaner, findings, found.posterior)
     run.write_summary(_summary(agreed, findings))
-    write_report(run)
+    write_report(run, allow_outside=allow_outside)
 
 
 def _by_majority(data: LabelledData, findings: pd.DataFrame) -> LabelledData:

@@ -28,6 +28,8 @@ class PredictOptions:
     root: Path | None
     data_dir: Path | None
     force: bool
+    allow_outside: bool = False
+    excel_safe: bool = False
 
 
 def run_predict(options: PredictOptions, terminal: Terminal) -> None:
@@ -45,9 +47,10 @@ def run_predict(options: PredictOptions, terminal: Terminal) -> None:
         columns=options.columns,
         root=options.root,
         data_dir=options.data_dir,
+        allow_outside=options.allow_outside,
     )
     predicted = predictor(inputs)
-    write_predictions(predicted, options.out)
+    write_predictions(predicted, options.out, options.excel_safe)
     terminal.say(
         f"{len(predicted.ids):,} rows, by the {options.checkpoint} checkpoint "
         f"(epoch {predicted.epoch}) of {options.run}"
@@ -71,7 +74,7 @@ def check_target(out: Path, force: bool) -> None:
         require("pyarrow", "parquet", f"writing {out.name}")
 
 
-def write_predictions(predicted: Predicted, out: Path) -> None:
+def write_predictions(predicted: Predicted, out: Path, excel_safe: bool = False) -> None:
     """Whole or not at all."""
     import numpy as np
 
@@ -79,7 +82,7 @@ def write_predictions(predicted: Predicted, out: Path) -> None:
     from csot.records.tables import write_csv, write_parquet
 
     if out.suffix.lower() == ".csv":
-        write_csv(out, predicted.table())
+        write_csv(out, predicted.table(), excel_safe=excel_safe)
     elif out.suffix.lower() == ".parquet":
         write_parquet(out, predicted.table())
     else:

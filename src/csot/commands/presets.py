@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 from rich.table import Table
 
 from csot.commands.terminal import Terminal
 from csot.data.errors import require
+from csot.untrusted.text import printable
 
 
 def list_presets(terminal: Terminal) -> None:
@@ -38,8 +41,8 @@ def show_preset(name: str, method: str | None, noise: str | None) -> None:
             read_preset(name).data or "DATA", method or "csot", preset=name, noise=noise or "none"
         )
         text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
-    # Not by rich: this is meant to become a file.
-    typer.echo(text, nl=False)
+    # Not by rich: this is meant to become a file, which gets it unchanged.
+    typer.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def _require() -> None:

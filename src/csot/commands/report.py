@@ -9,11 +9,13 @@ from rich.text import Text
 from csot.commands.terminal import Terminal
 
 
-def run_report(folder: Path, terminal: Terminal) -> None:
+def run_report(folder: Path, terminal: Terminal, allow_outside: bool = False) -> None:
     """Replace `report.html` of a finished run."""
     from csot.records import Run
     from csot.report import write_report
 
     run = Run.open(folder)
-    write_report(run)
+    write_report(run, allow_outside=allow_outside)
+    if run.has_images:
+        terminal.say(Text(f"Pictures are from {run.image_root}"))
     terminal.say(Text(f"Report in {run.report_path}"))

@@ -34,7 +34,7 @@ class Judged:
     timings: Mapping[str, float]
 
 
-def write_results(run: Run, judged: Judged) -> None:
+def write_results(run: Run, judged: Judged, allow_outside: bool = False) -> None:
     """Every file; the summary after the tables, the report last, because it reads them."""
     from csot.report import write_report
 
@@ -42,7 +42,7 @@ def write_results(run: Run, judged: Judged) -> None:
     run.write_annotators(None)
     write_tables(run, judged.data, cleaner, cleaner.findings_, cleaner.posterior_)
     run.write_summary(summary_of(judged))
-    write_report(run)
+    write_report(run, allow_outside=allow_outside)
 
 
 def write_tables(

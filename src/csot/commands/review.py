@@ -29,6 +29,7 @@ class ReviewOptions:
     browser: bool = True
     audit: int | None = None
     """Rows of the audit to open with."""
+    allow_outside: bool = False
 
 
 def run_review(options: ReviewOptions, terminal: Terminal) -> None:
@@ -48,6 +49,7 @@ def run_review(options: ReviewOptions, terminal: Terminal) -> None:
         allow_remote=options.allow_remote,
         same_data=options.same_data,
         audit=options.audit,
+        allow_outside=options.allow_outside,
     )
     progress = server.session.progress()
     where = server.session.store.path
@@ -59,6 +61,8 @@ def run_review(options: ReviewOptions, terminal: Terminal) -> None:
                 f"{server.session.reviewer}. Ctrl-C ends. Open:"
             )
         )
+        if run.has_images:
+            terminal.say(Text(f"Pictures are from {run.image_root}"))
         if options.allow_remote:
             terminal.warn("whoever has this address can decide, and what is sent is not encrypted")
         # By itself and at once: scripts read it from a pipe.

@@ -9,13 +9,33 @@ from types import TracebackType
 from typing import Literal, TextIO
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.text import Text
+
+from csot.untrusted.errors import LONGEST_MESSAGE, clip
+from csot.untrusted.text import one_line, printable
 
 EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 """What users can mend: one red line and exit code 2, no traceback."""
+
+
+class Printable:
+    """Anything that rich can draw, without the control characters of the text in it."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self._inner, options):
+            # What is marked as control comes from rich itself.
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._inner)
 
 
 class Terminal:
@@ -49,7 +69,7 @@ class Terminal:
             self._line(f"interrupted: {self._resume}", "red")
             raise typer.Exit(130) from None
         if isinstance(error, EXPECTED):
-            self._line(f"error: {' '.join(str(error).split())}", "red")
+            self._line(f"error: {error}", "red")
             raise typer.Exit(2) from None
         return False
 
@@ -61,7 +81,10 @@ class Terminal:
 
     def say(self, line: RenderableType = "") -> None:
         """On standard output, unless quiet."""
-        self._out.print(line, soft_wrap=isinstance(line, str | Text), highlight=False)
+        is_text = isinstance(line, str | Text)
+        # As text: what looks like rich's markup in a file's name is part of the name.
+        drawn = Text(line) if isinstance(line, str) else line
+        self._out.print(Printable(drawn), soft_wrap=is_text, highlight=False)
 
     def warn(self, message: str) -> None:
         """Once each."""
@@ -88,7 +111,8 @@ class Terminal:
         return Live(console=self._err, refresh_per_second=4)
 
     def _line(self, message: str, style: str) -> None:
-        self._err.print(Text(message, style=style), soft_wrap=True)
+        text = Text(clip(one_line(message), LONGEST_MESSAGE), style=style)
+        self._err.print(text, soft_wrap=True, highlight=False)
 
     def _show_warning(
         self,

@@ -39,6 +39,8 @@ class TrainOptions:
     tensorboard: bool
     resume: bool
     force: bool
+    allow_outside: bool = False
+    excel_safe: bool = False
 
 
 def run_train(options: TrainOptions, terminal: Terminal) -> None:
@@ -80,31 +82,34 @@ def run_train(options: TrainOptions, terminal: Terminal) -> None:
             config,
             out=options.out,
             source=Source(
-                options.data_dir, options.test, options.columns, options.root, options.download
+                options.data_dir,
+                options.test,
+                options.columns,
+                options.root,
+                options.download,
+                options.allow_outside,
             ),
+            excel_safe=options.excel_safe,
             resume=options.resume,
             force=options.force,
             progress=Progress(epochs.on_step, on_epoch),
         )
     if done.summary:
-        write_report(Run.open(options.out))
+        write_report(Run.open(options.out), allow_outside=options.allow_outside)
         write_history(options.out)
         show_trained(done.summary, options.out, terminal)
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     """`epochs=20` -> {"epochs": 20}; values are YAML."""
-    import yaml
+    from csot.training.yaml_text import parse_yaml
 
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise ValueError(f"--set {pair}: write key=value, such as --set epochs=20")
-        try:
-            found[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ValueError(f"--set {pair}: the value is no YAML: {error}") from error
+        found[key.strip()] = parse_yaml(value, f"--set {pair}")
     return found
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,9 @@ from csot.data.ids import tidy_ids
 from csot.data.labelled import LabelledData, Labels, Matrix
 from csot.data.labels import check_classes, tidy_labels
 from csot.data.matrix import check_matrix
+from csot.untrusted.errors import FileError, clip
+from csot.untrusted.npy import is_of_objects, read_member, read_npy
+from csot.untrusted.zips import open_zip
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 NAMES = ("features", "labels", "pred_probs", "ids", "class_names")
@@ -36,18 +38,17 @@ def read_array_folder(folder: Path) -> LabelledData:
 
 def load_npz(path: Path, names: Collection[str]) -> tuple[Arrays, list[str]]:
     """The arrays of those names that are there, and every name that is there."""
+    remedy = "a single array is not enough: write numpy.savez(path, features=..., labels=...)"
     try:
-        archive = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(
-            f"{path} is no readable .npz file ({error}); write it with "
-            "numpy.savez(path, features=..., labels=...)"
-        ) from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise DataError(f"{path} is a single array; write numpy.savez(path, features=..., ...)")
-    with archive:
-        held = list(archive.files)
-        arrays = {name: _load(path, name, lambda n: archive[n]) for name in names if name in held}
+        with open_zip(path, "a readable .npz file", remedy) as archive:
+            held = [name.removesuffix(".npy") for name in archive.namelist()]
+            arrays = {
+                name: _load(path, name, lambda n: read_member(archive, n, path))
+                for name in names
+                if f"{name}.npy" in archive.namelist()
+            }
+    except FileError as error:
+        raise DataError(str(error)) from error
     return arrays, held
 
 
@@ -57,27 +58,22 @@ def load_array_folder(folder: Path, names: Collection[str]) -> tuple[Arrays, lis
 
     def load(name: str) -> npt.NDArray[Any]:
         large = name.endswith("features") or name == "pred_probs"
-        mode: Literal["r"] | None = "r" if large else None
-        array: npt.NDArray[Any] = np.load(
-            folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False
-        )
-        return array
+        return read_npy(folder / f"{name}.npy", mapped=large)
 
     return {name: _load(folder, name, load) for name in names if name in held}, held
 
 
-def _load(path: Path, name: str, load: Any) -> npt.NDArray[Any]:
+def _load(path: Path, name: str, load: Callable[[str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
     try:
-        array: npt.NDArray[Any] = load(name)
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        if "allow_pickle" in str(error) or "Object" in str(error):
+        return load(name)
+    except FileError as error:
+        if is_of_objects(error):
             remedy = ".astype(str)" if name != "features" else ".astype('float32')"
             raise DataError(
                 f"{path}: {name} holds Python objects, and pickles are not read because they can "
                 f"run code; save {name}{remedy} instead"
             ) from error
-        raise DataError(f"{path}: {name} cannot be read: {error}") from error
-    return array
+        raise DataError(str(error)) from error
 
 
 def from_arrays(path: Path, arrays: Arrays, held: list[str]) -> LabelledData:
@@ -132,8 +128,8 @@ def named(labels: Labels, class_names: list[str], path: Path) -> Labels:
             named[row] = class_names[label]
         else:
             raise DataError(
-                f"{path}: the label {label!r} in row {row} (from 0) is neither a name nor a number "
-                f"of class_names ({len(class_names)}: {listed(class_names, 5)})"
+                f"{path}: the label {clip(repr(label))} in row {row} (from 0) is neither "
+                f"a name nor a number of class_names ({len(class_names)}: {listed(class_names, 5)})"
                 f"{nearest(str(label), class_names)}"
             )
     return named

@@ -11,7 +11,11 @@ import numpy.typing as npt
 
 from csot.data.errors import DataError, listed
 from csot.data.restricted_pickle import read_pickle
+from csot.untrusted.errors import naming
+from csot.untrusted.files import read_text
 
+NAMES_LIMIT = 1 << 20
+"""Bytes of a list of class names; the official ones have a few hundred."""
 PIXELS = 3 * 32 * 32
 
 
@@ -64,7 +68,7 @@ def read_names(path: Path, key: str, classes: int) -> list[str]:
     """Class names: a text file, one a line; or entry `key` of a pickled dict."""
     _need(path)
     if path.suffix == ".txt":
-        held = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        held = [line.strip() for line in read_text(path, NAMES_LIMIT).splitlines()]
         names = [name for name in held if name]
     else:
         entry = _entry(read_pickle(path), key, path)
@@ -102,10 +106,13 @@ def checked_labels(
     values: Any, records: int, classes: int, path: Path, what: str
 ) -> npt.NDArray[np.int64]:
     """(records,) within the classes; an error names the first that is not."""
-    try:
+    # Texts of unlike lengths would make an array of the longest times their number.
+    if not isinstance(values, np.ndarray) and not (
+        isinstance(values, list) and all(type(value) is int for value in values)
+    ):
+        raise DataError(f"{path}: {what} is not a list of whole numbers")
+    with naming(path, f"a file whose {what} are labels", kind=DataError):
         labels = np.asarray(values)
-    except ValueError as error:
-        raise DataError(f"{path}: {what} is no list of numbers ({error})") from error
     if labels.shape != (records,) or labels.dtype.kind not in "iu":
         raise DataError(
             f"{path}: {what} is {labels.dtype} {labels.shape}; {records} whole numbers are needed"

@@ -20,6 +20,7 @@ from csot.data.errors import DataError
 from csot.data.file_lists import check_files, read_labelled_lines, read_lines, warn_count
 from csot.data.samples import ImageFiles
 from csot.data.training_data import TestSet, TrainingData
+from csot.untrusted.pictures import Containment
 
 CLASSES = 14
 SIZE = 256
@@ -37,22 +38,26 @@ class Counts:
 
 
 def read_clothing1m(
-    data_dir: Path, image_size: int | None = None, counts: Counts | None = None
+    data_dir: Path,
+    image_size: int | None = None,
+    counts: Counts | None = None,
+    allow_outside: bool = False,
 ) -> TrainingData:
     """The data set in `data_dir`, or in its folder `clothing1m`."""
     counts, size = counts or Counts(), image_size or SIZE
     root, texts = _places(data_dir)
+    allowed = Containment(root, allow_outside)
     names = read_lines(texts / "category_names_eng.txt", "clothing1m")
     if len(names) != CLASSES:
         raise DataError(
             f"{texts / 'category_names_eng.txt'} has {len(names)} names; {CLASSES} are needed"
         )
     keys, labels = _split(texts, "noisy_train", "noisy_label_kv.txt", counts.train)
-    paths = _paths(root, keys)
+    paths = _paths(root, keys, allowed)
     tests = []
     for name, count in (("clean_test", counts.test), ("clean_val", counts.val)):
         test_keys, test_labels = _split(texts, name, "clean_label_kv.txt", count)
-        tests.append(TestSet(name, ImageFiles(_paths(root, test_keys), size), test_labels))
+        tests.append(TestSet(name, ImageFiles(_paths(root, test_keys, allowed), size), test_labels))
     return TrainingData(
         name="clothing1m",
         train=ImageFiles(paths, size),
@@ -97,9 +102,9 @@ def _split(texts: Path, split: str, labels_file: str, count: int) -> tuple[list[
     return keys, torch.tensor([label_of[key] for key in keys])
 
 
-def _paths(root: Path, keys: list[str]) -> list[Path]:
+def _paths(root: Path, keys: list[str], allowed: Containment) -> list[Path]:
     """Keys start with `images/`; some copies of the data have left that folder out."""
     plain = not (root / keys[0]).is_file() and (root / keys[0].removeprefix(PREFIX)).is_file()
     paths = [root / (key.removeprefix(PREFIX) if plain else key) for key in keys]
-    check_files(paths, "clothing1m")
+    check_files(paths, "clothing1m", allowed)
     return paths

@@ -18,9 +18,14 @@ from rich.console import Console
 from rich.progress import Progress
 
 from csot.data.errors import DataError
+from csot.untrusted.errors import reason
 
 SCHEMES = ("https",)
 CHUNK = 1 << 20
+LARGEST = 1 << 30
+"""Bytes that an archive may unpack to; the largest official one has 185 MB."""
+BLOCK = 512
+"""Bytes of a header in a .tar file."""
 TIMEOUT = 60
 """Seconds without a byte."""
 
@@ -104,10 +109,18 @@ def unpack(path: Path, folder: str) -> Path:
     with tempfile.TemporaryDirectory(prefix=f".{folder}.", dir=path.parent) as name:
         try:
             with tarfile.open(path, "r:gz") as archive:
+                left = LARGEST
                 for member in archive:
+                    left -= BLOCK + member.size
+                    if left < 0:
+                        raise DataError(f"{path} would unpack to more than {LARGEST:,} bytes")
                     _unpack_member(archive, member, Path(name), path)
-        except (tarfile.TarError, EOFError, OSError) as error:
-            raise DataError(f"{path} cannot be unpacked ({error}); delete it and retry") from error
+        except DataError:
+            raise
+        except Exception as error:  # damaged archives raise zlib's and other errors too
+            raise DataError(
+                f"{path} cannot be unpacked ({reason(error, path)}); delete it and retry"
+            ) from error
         inner = Path(name) / folder
         if not inner.is_dir():
             raise DataError(f"{path} holds no folder {folder}: it is not the official archive")

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from csot.data.errors import DataError, listed, nearest
 from csot.data.labelled import LabelledData, Labels
+from csot.untrusted.errors import clip
 
 
 def class_names_of(data: LabelledData) -> list[str]:
@@ -25,8 +26,8 @@ def encode(labels: Labels, class_names: list[str], where: str) -> Tensor:
             continue
         if str(label) not in number:
             raise DataError(
-                f"{where}: the label {label!r} in row {row} (from 0) is no class of the training "
-                f"data ({listed(class_names, 8)}){nearest(str(label), class_names)}"
+                f"{where}: the label {clip(repr(label))} in row {row} (from 0) is not a class "
+                f"of the training data ({listed(class_names, 8)}){nearest(str(label), class_names)}"
             )
         codes[row] = number[str(label)]
     return codes

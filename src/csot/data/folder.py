@@ -11,12 +11,16 @@ from csot.data.errors import DataError, DataWarning, listed
 from csot.data.images import SUFFIXES, fault
 from csot.data.labelled import LabelledData, Skipped
 from csot.data.labels import check_classes, tidy_labels
+from csot.untrusted.pictures import ALLOW_OUTSIDE, OUTSIDE, Containment
 
 SPLITS = {"train", "training", "val", "valid", "validation", "test", "dev"}
 
 
-def read_image_folder(folder: Path, check: Callable[[Path], str | None] = fault) -> LabelledData:
-    """Class = name of the sub-folder, id = path below `folder`. Broken images are skipped.
+def read_image_folder(
+    folder: Path, check: Callable[[Path], str | None] = fault, allow_outside: bool = False
+) -> LabelledData:
+    """Class = name of the sub-folder, id = path below `folder`. Broken images are skipped, and so
+    are links to images elsewhere, unless `allow_outside` is given.
 
     `check` says what is wrong with an image; a cache may spare it the decoding.
     """
@@ -36,6 +40,7 @@ def read_image_folder(folder: Path, check: Callable[[Path], str | None] = fault)
             f"{folder / classes[0]}"
         )
     skipped = [Skipped(path.name, "in no class folder") for path in loose]
+    allowed = Containment(folder, allow_outside)
     ids: list[str] = []
     images: list[Path] = []
     names: list[str] = []
@@ -43,7 +48,8 @@ def read_image_folder(folder: Path, check: Callable[[Path], str | None] = fault)
         before = len(ids)
         for path in _images_below(folder / name):
             identity = path.relative_to(folder).as_posix()
-            reason = check(path)
+            outside = not allowed.allows(path)
+            reason = f"{OUTSIDE}; {ALLOW_OUTSIDE}" if outside else check(path)
             if reason is not None:
                 skipped.append(Skipped(identity, reason))
                 continue
@@ -57,7 +63,11 @@ def read_image_folder(folder: Path, check: Callable[[Path], str | None] = fault)
                 stacklevel=2,
             )
     if not ids:
-        broken = f"; {len(skipped)} are unreadable, first {skipped[0].id}" if skipped else ""
+        broken = (
+            f"; {len(skipped)} are unreadable, first {skipped[0].id}: {skipped[0].reason}"
+            if skipped
+            else ""
+        )
         raise DataError(
             f"{folder} has no readable image in its sub-folders {listed(classes, 5)}{broken}; "
             f"read are {listed(sorted(SUFFIXES))}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from csot.data.cells import cell_text
 from csot.data.errors import DataError
+from csot.untrusted.errors import clip
 
 
 def tidy_ids(values: Iterable[object], where: str) -> list[str]:
@@ -18,8 +19,8 @@ def tidy_ids(values: Iterable[object], where: str) -> list[str]:
             raise DataError(f"{where} has no id in row {row} (from 0): fill it in, or leave it out")
         if text in seen:
             raise DataError(
-                f"{where} holds the id {text!r} twice, in rows {seen[text]} and {row} (from 0): "
-                "ids must be unique"
+                f"{where} holds the id {clip(repr(text))} twice, in rows {seen[text]} and "
+                f"{row} (from 0): ids must be unique"
             )
         seen[text] = row
         ids.append(text)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import stat
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from csot.data.errors import require
+from csot.data.errors import DataError, require
+from csot.untrusted.errors import reason
+from csot.untrusted.pictures import decoded, on_white, stretched
 
 if TYPE_CHECKING:
     from PIL import Image as PillowImage
@@ -21,50 +22,50 @@ def open_rgb(path: Path, side: int) -> PillowImage.Image:
 
     Transparent pixels become white. Of an animation, the first frame.
     """
-    image_module = require("PIL.Image", "images", "reading images")
     operations = require("PIL.ImageOps", "images", "reading images")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # odd metadata and large images: not our concern
-        with image_module.open(path) as image:
-            # JPEG decodes straight to a smaller size, many times faster.
-            image.draft("RGB", (2 * side, 2 * side))
-            image.load()
-            upright: PillowImage.Image = operations.exif_transpose(image)
-            return _as_rgb(upright)
+    # JPEG decodes straight to a smaller size, many times faster.
+    with decoded(path, 2 * side) as image, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # odd metadata
+        upright: PillowImage.Image = operations.exif_transpose(image)
+        return _as_rgb(upright)
 
 
 def _as_rgb(image: PillowImage.Image) -> PillowImage.Image:
-    image_module = require("PIL.Image", "images", "reading images")
-    if image.mode.startswith(("I", "F")):  # 16 or 32 bits a pixel: stretch, or it turns white
-        pixels = np.asarray(image, dtype=np.float64)
-        low, high = float(np.nanmin(pixels)), float(np.nanmax(pixels))
-        scaled = np.nan_to_num((pixels - low) / ((high - low) or 1.0)) * 255
-        grey: PillowImage.Image = image_module.fromarray(scaled.round().astype(np.uint8))
-        return grey.convert("RGB")
+    if image.mode.startswith(("I", "F")):  # 16 or 32 bits per pixel: stretch, or it turns white
+        return stretched(image).convert("RGB")
     if "A" in image.getbands() or "transparency" in image.info:
-        layer = image.convert("RGBA")
-        white: PillowImage.Image = image_module.new("RGBA", layer.size, "white")
-        white.alpha_composite(layer)
-        return white.convert("RGB")
+        return on_white(image)
     return image.convert("RGB")
 
 
 def fault(path: Path) -> str | None:
     """Why the image cannot be read, or None. The whole file is decoded, so cut files are found."""
     try:
-        if path.stat().st_size == 0:
+        found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
+            return "a folder, not an image"
+        if not stat.S_ISREG(found.st_mode):
+            return "not a file"
+        if found.st_size == 0:
             return "empty file"
         open_rgb(path, side=32)
     except FileNotFoundError:
         return "no such file"
-    except IsADirectoryError:
-        return "a folder, not an image"
     except MemoryError:
         return "too large to decode"
     except ImportError:
         raise
     except Exception as error:
         # Decoders raise nearly anything on broken files. Pillow puts the full path in its messages.
-        text = str(error).replace(str(path), path.name).strip() or type(error).__name__
-        return f"unreadable: {text}"
+        return f"unreadable: {reason(error, path)}"
     return None
+
+
+def read_rgb(path: Path, side: int) -> PillowImage.Image:
+    """`open_rgb`, with an error that names the file."""
+    try:
+        return open_rgb(path, side)
+    except ImportError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path} cannot be read as an image: {reason(error, path)}") from error

@@ -23,6 +23,7 @@ from csot.data.samples import ImageFiles, InMemory, Kind, Samples
 from csot.data.table import Columns, read_table
 from csot.data.table_file import CSV_SUFFIXES, PARQUET_SUFFIXES
 from csot.data.training import NAMES, read_training_data
+from csot.untrusted.pictures import Containment
 
 ARRAYS = ("features", "labels", "ids", "class_names")
 
@@ -53,30 +54,31 @@ def read_inputs(
     columns: Columns | None = None,
     root: Path | None = None,
     data_dir: Path | None = None,
+    allow_outside: bool = False,
 ) -> Inputs:
     """A name stands for its test set; else `data` is the path of images, a table or arrays."""
     path = Path(data)
     if str(data) in NAMES and not path.exists():
-        found = _named(str(data), wanted, data_dir)
+        found = _named(str(data), wanted, data_dir, allow_outside)
     elif not path.exists():
         raise DataError(
             f"{data} is neither a path nor one of {listed(NAMES, len(NAMES))}"
             f"{nearest(str(data), NAMES)}"
         )
     elif path.suffix.lower() in CSV_SUFFIXES | PARQUET_SUFFIXES and path.is_file():
-        found = _table(path, wanted, columns or Columns(), root)
+        found = _table(path, wanted, columns or Columns(), root, allow_outside)
     elif (columns or Columns()) != Columns() or root is not None:
         raise DataError(f"{path} is no table: --label, --image, --id and --root are for tables")
     elif path.is_dir() and not is_array_folder(path):
-        found = _images(path, wanted)
+        found = _images(path, wanted, allow_outside)
     else:
         found = _arrays(path, wanted)
     _check_shape(str(data), found.samples, wanted)
     return found
 
 
-def _named(name: str, wanted: Wanted, data_dir: Path | None) -> Inputs:
-    known = read_training_data(name, data_dir=data_dir)
+def _named(name: str, wanted: Wanted, data_dir: Path | None, allow_outside: bool) -> Inputs:
+    known = read_training_data(name, data_dir=data_dir, allow_outside=allow_outside)
     if not known.tests:
         raise DataError(f"{name} has no test set")
     test = known.tests[0]
@@ -86,12 +88,14 @@ def _named(name: str, wanted: Wanted, data_dir: Path | None) -> Inputs:
     return Inputs(test.samples, ids, encode(labels, wanted.class_names, name))
 
 
-def _table(path: Path, wanted: Wanted, columns: Columns, root: Path | None) -> Inputs:
+def _table(
+    path: Path, wanted: Wanted, columns: Columns, root: Path | None, allow_outside: bool
+) -> Inputs:
     if wanted.kind == "images" and columns.image is None:
         raise DataError(
             f"{path} is a table, and {_needs(wanted)}: name the column of their paths with --image"
         )
-    read = read_table(path, columns, root, labelled=False)
+    read = read_table(path, columns, root, labelled=False, allow_outside=allow_outside)
     if read.features is not None and read.features.shape[1] != wanted.shape[0]:
         chosen = listed(read.feature_columns or [], 5)
         raise DataError(
@@ -150,14 +154,15 @@ def _array_labels(path: Path, arrays: Arrays) -> Labels | None:
     return named(labels, [str(name) for name in arrays["class_names"].ravel()], path)
 
 
-def _images(folder: Path, wanted: Wanted) -> Inputs:
+def _images(folder: Path, wanted: Wanted, allow_outside: bool) -> Inputs:
     """All images below the folder. Where its sub-folders are classes, they are the labels."""
     if wanted.kind != "images":
         raise DataError(f"{folder} is a folder of images; {_needs(wanted)}")
     paths: list[Path] = []
     broken: list[str] = []
+    allowed = Containment(folder, allow_outside)
     for path in _image_files(folder):
-        if fault(path) is None:
+        if allowed.allows(path) and fault(path) is None:
             paths.append(path)
         else:
             broken.append(path.relative_to(folder).as_posix())

@@ -12,6 +12,10 @@ import numpy as np
 from csot.data.cells import is_missing
 from csot.data.errors import DataError, DataWarning, listed
 from csot.data.labelled import Labels
+from csot.untrusted.errors import clip
+
+DIGITS = 18
+"""Of the longest number that 64 bits always hold."""
 
 
 def tidy_labels(values: Iterable[object], where: str) -> Labels:
@@ -31,8 +35,8 @@ def tidy_labels(values: Iterable[object], where: str) -> Labels:
     words = [label for label in present if not isinstance(label, int)]
     if numbers:
         warnings.warn(
-            f"{where} mixes numbers (such as {numbers[0]}) and text (such as {words[0]!r}): "
-            "all of them are read as text",
+            f"{where} mixes numbers (such as {numbers[0]}) and text (such as "
+            f"{clip(repr(words[0]))}): all of them are read as text",
             DataWarning,
             stacklevel=2,
         )
@@ -57,9 +61,14 @@ def _tidy(value: object) -> int | str | None:
 
 
 def _whole(text: str) -> int | str:
-    """`7`, `-1` and `7.0` are whole numbers; `07` is a name."""
+    """`7`, `-1` and `7.0` are whole numbers; `07` is a name, and so are very long numbers."""
     digits = text.removesuffix(".0").removeprefix("-")
-    if digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0"):
+    if (
+        len(digits) <= DIGITS
+        and digits.isascii()
+        and digits.isdigit()
+        and (digits == "0" or digits[0] != "0")
+    ):
         return int(text.removesuffix(".0"))
     return text
 
@@ -72,8 +81,8 @@ def check_classes(labels: Labels, where: str) -> None:
     if len(counts) == 1:
         only = next(iter(counts))
         raise DataError(
-            f"{where} holds one class ({only!r}, {counts[only]} times); wrong labels show only "
-            "against another class: two are needed"
+            f"{where} holds one class ({clip(repr(only))}, {counts[only]} times); wrong labels "
+            "show only against another class: two are needed"
         )
     if max(counts.values()) == 1:
         raise DataError(

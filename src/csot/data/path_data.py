@@ -20,6 +20,7 @@ from csot.data.samples import ImageFiles, InMemory, Samples
 from csot.data.table import Columns
 from csot.data.table_file import CSV_SUFFIXES, PARQUET_SUFFIXES
 from csot.data.training_data import IMAGENET_MEAN, IMAGENET_STD, TestSet, TrainingData
+from csot.untrusted.errors import naming
 
 LARGEST_SIZE = 224
 LOOKED_AT = 64
@@ -35,17 +36,18 @@ def read_path(
     columns: Columns | None = None,
     root: Path | None = None,
     image_size: int | None = None,
+    allow_outside: bool = False,
 ) -> TrainingData:
     """Training data at `path`; `test` is of the same kind."""
     splits = read_array_splits(path) if columns is None and root is None else None
     if splits is not None:
-        return _from_arrays(path, splits, test)
+        return _from_arrays(path, splits, test, allow_outside)
     if path.is_dir() or (columns is not None and columns.image is not None):
         require("PIL.Image", "train", "reading images")  # before a reader names another extra
     train_path, tests = _split_folders(path)
     if test is not None:
         tests = [("test", test)]
-    data = _told(train_path, read_data(train_path, columns, root))
+    data = _told(train_path, read_data(train_path, columns, root, allow_outside=allow_outside))
     size = image_size if data.images is None else image_size or _common_size(data.images)
     images = data.images
     made = TrainingData(
@@ -67,18 +69,26 @@ def read_path(
     return replace(
         made,
         tests=[
-            _test(name, _read_test(place, columns, root), made.class_names, place, size)
+            _test(
+                name,
+                _read_test(place, allow_outside, columns, root),
+                made.class_names,
+                place,
+                size,
+            )
             for name, place in tests
         ],
     )
 
 
-def _from_arrays(path: Path, splits: ArraySplits, test: Path | None) -> TrainingData:
+def _from_arrays(
+    path: Path, splits: ArraySplits, test: Path | None, allow_outside: bool
+) -> TrainingData:
     """Features, with the test set in the same file, or in another file or folder."""
     names = class_names_of(splits.train)
     tests = []
     if test is not None:
-        tests = [_test("test", _read_test(test), names, test, None)]
+        tests = [_test("test", _read_test(test, allow_outside), names, test, None)]
     elif splits.test is not None:
         tests = [_test("test", splits.test, names, path, None)]
     true = splits.true_labels
@@ -95,11 +105,12 @@ def _from_arrays(path: Path, splits: ArraySplits, test: Path | None) -> Training
 
 
 def _read_test(
-    path: Path, columns: Columns | None = None, root: Path | None = None
+    path: Path, allow_outside: bool, columns: Columns | None = None, root: Path | None = None
 ) -> LabelledData:
     """The test data may be of another form than the training data, where columns mean nothing."""
     is_table = path.is_file() and path.suffix.lower() in CSV_SUFFIXES | PARQUET_SUFFIXES
-    return _told(path, read_data(path, columns, root) if is_table else read_data(path))
+    given = (columns, root) if is_table else (None, None)
+    return _told(path, read_data(path, *given, allow_outside=allow_outside))
 
 
 def _told(path: Path, data: LabelledData) -> LabelledData:
@@ -156,7 +167,7 @@ def _common_size(paths: Sequence[Path]) -> int:
     image_module = require("PIL.Image", "train", "reading images")
     sides = []
     for path in paths[:: max(1, len(paths) // LOOKED_AT)][:LOOKED_AT]:
-        with image_module.open(path) as image:
+        with naming(path, "a readable image", kind=DataError), image_module.open(path) as image:
             sides.append(min(image.size))
     return int(min(LARGEST_SIZE, np.median(sides)))
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from csot.data.errors import DataError, require
-from csot.data.images import open_rgb
+from csot.data.images import read_rgb
 
 Kind = Literal["images", "features"]
 
@@ -115,10 +115,7 @@ def _pool(process: int) -> ThreadPoolExecutor:
 def read_square(path: Path, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     """(size, size, 3)."""
     resampling = require("PIL.Image", "train", "reading images").Resampling.BILINEAR
-    try:
-        image = open_rgb(path, size)
-    except (OSError, ValueError, SyntaxError) as error:
-        raise DataError(f"{path} cannot be read as an image: {error}") from error
+    image = read_rgb(path, size)
     shorter = min(image.size)
     width, height = (max(size, round(side * size / shorter)) for side in image.size)
     if (width, height) != image.size:

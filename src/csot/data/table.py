@@ -19,6 +19,8 @@ from csot.data.labels import check_classes, tidy_labels
 from csot.data.matrix import check_matrix
 from csot.data.table_file import column_names, load_table
 from csot.data.vote_rows import split_votes
+from csot.untrusted.errors import clip
+from csot.untrusted.pictures import ALLOW_OUTSIDE, OUTSIDE, Containment
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,11 @@ def read_table(
     root: Path | None = None,
     check: Callable[[Path], str | None] = fault,
     labelled: bool = True,
+    allow_outside: bool = False,
 ) -> LabelledData:
     """The table as samples. Image paths start from `root`, else from the table's own folder.
+
+    A row whose image lies outside of that folder is left out, unless `allow_outside` is given.
 
     Unless it has to be `labelled`, the label column may be left out; then every label is None.
     """
@@ -77,7 +82,8 @@ def read_table(
     if columns.text is not None:
         data = _with_texts(whole, columns.text)
     elif columns.image is not None:
-        data = _with_images(whole, columns.image, path, check)
+        allowed = Containment(whole.root, allow_outside)
+        data = _with_images(whole, columns.image, path, check, allowed)
     else:
         if columns.features is None:
             columns = replace(columns, features=_numeric_columns(table, named, path))
@@ -178,7 +184,7 @@ def _matrix(table: pd.DataFrame, names: list[str], path: Path) -> Matrix:
             cell = column.iloc[row]
             shown = repr(cell) if isinstance(cell, str) else str(cell)
             raise DataError(
-                f"{path}: column {name!r} holds {shown} in row {row} (from 0), which "
+                f"{path}: column {name!r} holds {clip(shown)} in row {row} (from 0), which "
                 "is no number; fill it in, drop the row, or choose columns with --features"
             )
     values = table[names].apply(pd.to_numeric).to_numpy(dtype=np.float64)
@@ -197,19 +203,26 @@ def _with_texts(whole: LabelledData, column: str) -> LabelledData:
 
 
 def _with_images(
-    whole: LabelledData, column: str, path: Path, check: Callable[[Path], str | None]
+    whole: LabelledData,
+    column: str,
+    path: Path,
+    check: Callable[[Path], str | None],
+    allowed: Containment,
 ) -> LabelledData:
     assert whole.table is not None
     cells = [cell_text(value) for value in whole.table[column]]
     paths = [whole.root / cell.strip() for cell in cells]
-    reasons = [
-        check(image) if cell.strip() else f"no path in column {column!r}"
-        for cell, image in zip(cells, paths, strict=True)
-    ]
+
+    def fault_of(cell: str, image: Path) -> str | None:
+        if not cell.strip():
+            return f"no path in column {column!r}"
+        return check(image) if allowed.allows(image) else f"{OUTSIDE}; {ALLOW_OUTSIDE}"
+
+    reasons = [fault_of(cell, image) for cell, image in zip(cells, paths, strict=True)]
     if all(reason is not None for reason in reasons):
         raise DataError(
-            f"{path}: no image of column {column!r} can be read; the first is {paths[0]} "
-            f"({reasons[0]}); say where the paths start with --root"
+            f"{path}: no image of column {column!r} can be read; the first is "
+            f"{clip(str(paths[0]), 300)} ({reasons[0]}); say where the paths start with --root"
         )
     kept = [image for image, reason in zip(paths, reasons, strict=True) if reason is None]
     return replace(_without(whole, reasons), images=kept)

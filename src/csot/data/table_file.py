@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +12,17 @@ from typing import Any
 import pandas as pd
 
 from csot.data.errors import DataError, require
+from csot.untrusted.errors import FileError, clip, reason
+from csot.untrusted.files import check_expansion, check_file
 
 CSV_SUFFIXES = frozenset({".csv", ".tsv", ".txt"})
 PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
+is_numeric = pd.api.types.is_numeric_dtype
+SEPARATORS = ",;\t|"
+MOST_COLUMNS = 50_000
+LONGEST_HEADER = 4 << 20
+CELL_BYTES = 8
+"""In memory, at least."""
 
 
 def column_names(path: Path) -> list[str]:
@@ -21,13 +30,14 @@ def column_names(path: Path) -> list[str]:
     with _explained(path):
         if _is_parquet(path):
             parquet = require("pyarrow.parquet", "parquet", f"reading {path.name}")
-            return [str(name) for name in parquet.read_schema(path).names]
-        # Read as a row: pandas would rename a column that is there twice.
-        header = pd.read_csv(path, nrows=1, header=None, dtype=str, **_form(path))
-    names = [str(name) for name in header.iloc[0]]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataError(f"{path} has the column {twice[0]!r} twice: rename one of them")
+            names = [str(name) for name in parquet.read_schema(path).names]
+        else:
+            # Read as a row: pandas would rename a column that is there twice.
+            header = pd.read_csv(path, nrows=1, header=None, dtype=str, **_form(path))
+            names = [str(name) for name in header.iloc[0]]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f"{path} has the column {clip(repr(name))} twice: rename one of them")
     return names
 
 
@@ -36,6 +46,7 @@ def load_table(path: Path, numeric: Collection[str]) -> pd.DataFrame:
     `007` and `NA` survive; a `numeric` column with a cell that is no number stays text too."""
     with _explained(path):
         if _is_parquet(path):
+            _check_parquet(path)
             table = pd.read_parquet(path, engine="pyarrow")
             # A named index is a column like any other.
             table = (
@@ -43,10 +54,14 @@ def load_table(path: Path, numeric: Collection[str]) -> pd.DataFrame:
                 if table.index.name is not None
                 else table.reset_index(drop=True)
             )
+            for name in table.columns[[not is_numeric(dtype) for dtype in table.dtypes]]:
+                table[name].to_numpy(dtype=object)  # texts are decoded, so that wrong ones show
         else:
             text = {name: str for name in column_names(path) if name not in numeric}
             table = pd.read_csv(path, dtype=text, low_memory=False, **_form(path))
     table.columns = [str(name) for name in table.columns]
+    if table.columns.has_duplicates:
+        raise DataError(f"{path} has two columns of one name: rename one of them")
     if table.empty:
         raise DataError(f"{path} has a header but no rows")
     return table
@@ -56,11 +71,26 @@ def _is_parquet(path: Path) -> bool:
     return path.suffix.lower() in PARQUET_SUFFIXES
 
 
+def _check_parquet(path: Path) -> None:
+    """Runs of equal values take no room in the file, and all of it in memory."""
+    facts = require("pyarrow.parquet", "parquet", f"reading {path.name}").read_metadata(path)
+    cells = facts.num_rows * max(facts.num_columns, 1) * CELL_BYTES
+    groups = (facts.row_group(number) for number in range(facts.num_row_groups))
+    unpacked = sum(max(group.total_byte_size, 0) for group in groups)
+    check_expansion(path, max(cells, unpacked), path.stat().st_size)
+
+
 def _form(path: Path) -> dict[str, Any]:
     """How the file is to be read: the separator is the most frequent one in its first line."""
     with open(path, encoding="utf-8-sig", newline="") as file:
-        header = file.readline()
-    separator = max(",;\t|", key=header.count)
+        header = file.readline(LONGEST_HEADER)
+    columns = max(header.count(separator) for separator in SEPARATORS)
+    if columns > MOST_COLUMNS or len(header) == LONGEST_HEADER:
+        raise DataError(
+            f"{path} has more than {MOST_COLUMNS:,} columns, or {LONGEST_HEADER:,} characters in "
+            "its first line: save it as Parquet, or its numbers as .npy"
+        )
+    separator = max(SEPARATORS, key=header.count)
     return {
         "sep": separator,
         "encoding": "utf-8-sig",
@@ -74,7 +104,7 @@ def _form(path: Path) -> dict[str, Any]:
 def _explained(path: Path) -> Iterator[None]:
     """Errors of the parsers as `DataError`."""
     try:
-        if path.stat().st_size == 0:
+        if check_file(path) == 0:
             raise DataError(f"{path} is empty")
         with warnings.catch_warnings():
             # Cells beyond the header would be dropped with no more than a warning.
@@ -88,14 +118,17 @@ def _explained(path: Path) -> Iterator[None]:
             "iconv -f latin1 -t utf-8"
         ) from error
     except pd.errors.ParserError as error:
-        raise DataError(f"{path} is no regular CSV: {str(error).strip()}") from error
+        raise DataError(f"{path} is not a regular CSV: {reason(error, path)}") from error
     except pd.errors.ParserWarning as error:
         raise DataError(
             f"{path} has rows with more cells than its header names: check the commas"
         ) from error
     except DataError:
         raise
-    except (ValueError, OSError) as error:
-        if not _is_parquet(path):
-            raise
-        raise DataError(f"{path} is no readable Parquet file: {error}") from error
+    except ImportError:
+        raise
+    except FileError as error:
+        raise DataError(str(error)) from error
+    except Exception as error:  # Parquet's metadata can be wrong in any way
+        what = "Parquet file" if _is_parquet(path) else "CSV file"
+        raise DataError(f"{path} is not a readable {what}: {reason(error, path)}") from error

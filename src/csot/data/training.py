@@ -32,13 +32,15 @@ def read_training_data(
     root: Path | None = None,
     image_size: int | None = None,
     download: bool = False,
+    allow_outside: bool = False,
     limit: int | None = None,
     seed_for_limit: int = 0,
 ) -> TrainingData:
     """`data` is one of `NAMES`, whose files are in `data_dir`, or a path.
 
     `test`, `columns` and `root` belong to a path. `limit` keeps that many training rows, as many
-    of each class as there can be; which ones is said by `seed_for_limit` alone.
+    of each class as there can be; which ones is said by `seed_for_limit` alone. Images outside of
+    the data folder are read only with `allow_outside`.
     """
     path = Path(data)
     columns = None if columns == Columns() else columns
@@ -47,9 +49,9 @@ def read_training_data(
         for option, value in given.items():
             if value is not None:
                 raise DataError(f"{data} brings its own test set and labels: drop {option}")
-        found = _read_known(data, data_dir or DATA_DIR, image_size, download)
+        found = _read_known(data, data_dir or DATA_DIR, image_size, download, allow_outside)
     elif path.exists():
-        found = read_path(path, test, columns, root, image_size)
+        found = read_path(path, test, columns, root, image_size, allow_outside)
     else:
         raise _unknown(str(data))
     if image_size is not None and found.train.shape[-1] != image_size:
@@ -60,15 +62,17 @@ def read_training_data(
     return found if limit is None else found.take(balanced_rows(found, limit, seed_for_limit))
 
 
-def _read_known(name: str, data_dir: Path, image_size: int | None, download: bool) -> TrainingData:
+def _read_known(
+    name: str, data_dir: Path, image_size: int | None, download: bool, allow_outside: bool
+) -> TrainingData:
     if name in FORMS:
         return read_cifar(name, data_dir, download)
     if name in LABELS:
         return read_cifar_n(name, data_dir, download)
     if name == "webvision":
-        return read_webvision(data_dir, image_size)
+        return read_webvision(data_dir, image_size, allow_outside=allow_outside)
     if name == "clothing1m":
-        return read_clothing1m(data_dir, image_size)
+        return read_clothing1m(data_dir, image_size, allow_outside=allow_outside)
     return read_digits()
 
 

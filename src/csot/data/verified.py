@@ -16,6 +16,7 @@ from csot.data.cells import cell_text
 from csot.data.errors import DataError, DataWarning, listed, nearest
 from csot.data.labelled import LabelledData, Labels
 from csot.data.table_file import column_names, load_table
+from csot.untrusted.errors import clip
 
 COLUMNS = ("label", "verified_label")
 """Where the decisions are: the first that there is."""
@@ -37,13 +38,13 @@ def read_verified(path: Path, data: LabelledData) -> Labels:
             continue
         if text not in known:
             raise DataError(
-                f"{path}: the verified label {text!r} of id {key!r} is no class of the data "
-                f"({listed(sorted(known), 8)}){nearest(text, known)}"
+                f"{path}: the verified label {clip(repr(text))} of id {clip(repr(key))} is "
+                f"not a class of the data ({listed(sorted(known), 8)}){nearest(text, known)}"
             )
         if decided.setdefault(key.strip(), known[text]) != known[text]:
             raise DataError(
-                f"{path}: id {key!r} has two verified labels, {decided[key.strip()]!r} and "
-                f"{text!r}: keep one"
+                f"{path}: id {clip(repr(key))} has two verified labels, "
+                f"{clip(repr(decided[key.strip()]))} and {clip(repr(text))}: keep one"
             )
     report_unknown(path, decided, data, "verified ids")
     verified = np.empty(len(data), dtype=object)
@@ -78,7 +79,7 @@ def report_unknown(path: Path, decided: Collection[str], data: LabelledData, wha
     unknown = [key for key in decided if key not in known]
     if not unknown:
         return
-    example = f"first {unknown[0]!r}, where the data has ids such as {data.ids[0]!r}"
+    example = f"first {clip(repr(unknown[0]))}, where the data has ids such as {data.ids[0]!r}"
     if len(unknown) == len(decided):
         raise DataError(f"{path}: none of its {len(decided)} ids is in the data; {example}")
     warnings.warn(

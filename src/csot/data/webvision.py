@@ -22,6 +22,7 @@ from csot.data.file_lists import check_files, read_labelled_lines, read_lines, w
 from csot.data.images import SUFFIXES
 from csot.data.samples import ImageFiles
 from csot.data.training_data import IMAGENET_MEAN, IMAGENET_STD, TestSet, TrainingData
+from csot.untrusted.pictures import Containment
 
 CLASSES, ALL_CLASSES = 50, 1000
 SIZE = 320
@@ -38,17 +39,21 @@ class Counts:
 
 
 def read_webvision(
-    data_dir: Path, image_size: int | None = None, counts: Counts | None = None
+    data_dir: Path,
+    image_size: int | None = None,
+    counts: Counts | None = None,
+    allow_outside: bool = False,
 ) -> TrainingData:
     """The data set in `data_dir`, or in its folder `webvision`."""
     counts, size = counts or Counts(), image_size or SIZE
     root = _root(data_dir)
+    allowed = Containment(root, allow_outside)
     names, synsets = _class_names(root)
     listing = root / "info" / "train_filelist_google.txt"
-    paths, labels = _listed(root, listing, ("", "google"))
+    paths, labels = _listed(root, listing, ("", "google"), allowed)
     warn_count(len(paths), counts.train, "webvision, training")
     val_listing = root / "info" / "val_filelist.txt"
-    val_paths, val_labels = _listed(root, val_listing, ("val_images_256", ""))
+    val_paths, val_labels = _listed(root, val_listing, ("val_images_256", ""), allowed)
     warn_count(len(val_paths), counts.val, "webvision, validation")
     tests = [TestSet("webvision", ImageFiles(val_paths, size), val_labels)]
     imagenet = _imagenet(root, synsets)
@@ -96,7 +101,9 @@ def _class_names(root: Path) -> tuple[list[str], list[str]]:
     return (words if unique else synsets), synsets
 
 
-def _listed(root: Path, listing: Path, starts: tuple[str, ...]) -> tuple[list[Path], Tensor]:
+def _listed(
+    root: Path, listing: Path, starts: tuple[str, ...], allowed: Containment
+) -> tuple[list[Path], Tensor]:
     """Files of the first 50 classes. Paths start from the first of `starts` that holds one."""
     pairs = [
         pair for pair in read_labelled_lines(listing, "webvision", ALL_CLASSES) if pair[1] < CLASSES
@@ -106,7 +113,7 @@ def _listed(root: Path, listing: Path, starts: tuple[str, ...]) -> tuple[list[Pa
     found = [start for start in starts if (root / start / pairs[0][0]).is_file()]
     start = root / (found or starts)[0]
     paths = [start / name for name, _ in pairs]
-    check_files(paths, "webvision")
+    check_files(paths, "webvision", allowed)
     return paths, torch.tensor([label for _, label in pairs])
 
 

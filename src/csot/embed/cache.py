@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import uuid
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,9 +22,15 @@ import numpy.typing as npt
 
 from csot.data.errors import DataError
 from csot.embed.embedder import Embedder, Samples
+from csot.untrusted.errors import FileError
+from csot.untrusted.files import read_json
+from csot.untrusted.npy import read_member, read_npy
+from csot.untrusted.zips import open_zip
 
 MATRIX, INDEX, PARTS = "embeddings.npy", "embeddings.json", "embeddings.parts"
 Rows = npt.NDArray[np.float32]
+LARGEST_INDEX = 2 << 30
+"""Bytes: some 250 for each of eight million files."""
 
 
 class EmbeddingCache:
@@ -37,13 +42,10 @@ class EmbeddingCache:
         self._root = root
         self._files: dict[str, list[Any]] = {}  # path below the root -> size, time, hash
         self._row: dict[str, int] = {}  # hash -> row of the matrix
-        index = _read_json(folder / INDEX)
-        if index.get("embedder") == self._identity and (folder / MATRIX).exists():
-            hashes = index["rows"]
-            # The index is written last: a longer matrix is a call that was cut off in between.
-            if len(hashes) <= len(_open(folder / MATRIX)):
-                self._row = {key: row for row, key in enumerate(hashes)}
-                self._files = index["files"]
+        index = _read_index(folder)
+        if index.get("embedder") == self._identity:
+            self._row = {key: row for row, key in enumerate(index["rows"])}
+            self._files = index["files"]
 
     @property
     def _identity(self) -> list[str]:
@@ -123,12 +125,14 @@ class EmbeddingCache:
 
     def _read_part(self, part: Path) -> dict[str, Rows]:
         try:
-            with np.load(part, allow_pickle=False) as held:
-                if held["embedder"].tolist() != self._identity:
+            with open_zip(part, "a part of embeddings") as archive:
+                if read_member(archive, "embedder", part).tolist() != self._identity:
                     return {}
-                return dict(zip(held["hashes"].tolist(), held["rows"], strict=True))
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+                hashes = read_member(archive, "hashes", part).tolist()
+                rows = read_member(archive, "rows", part)
+        except (FileError, KeyError):
             return {}  # cut off while it was written
+        return dict(zip(hashes, rows, strict=True)) if _fits(hashes, rows) else {}
 
     def _write_part(self, keys: list[str], rows: Rows) -> None:
         folder = self._folder / PARTS
@@ -164,13 +168,35 @@ class EmbeddingCache:
 
 
 def _open(path: Path) -> Rows:
-    matrix: Rows = np.load(path, mmap_mode="r", allow_pickle=False)
+    matrix: Rows = read_npy(path, mapped=True)
     return matrix
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _fits(hashes: Any, rows: npt.NDArray[Any]) -> bool:
+    """Whether there is a row of finite numbers for each hash."""
+    return (
+        isinstance(hashes, list)
+        and all(isinstance(key, str) for key in hashes)
+        and rows.ndim == 2
+        and rows.dtype.kind == "f"
+        # The index is written last: a longer matrix is a call that was cut off in between.
+        and len(hashes) <= len(rows)
+    )
+
+
+def _is_state(entry: Any) -> bool:
+    """Size, time and hash of a file."""
+    return isinstance(entry, list) and [type(part) for part in entry] == [int, int, str]
+
+
+def _read_index(folder: Path) -> dict[str, Any]:
+    """Empty unless index and matrix are whole and fit each other."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        index, matrix = read_json(folder / INDEX, LARGEST_INDEX), _open(folder / MATRIX)
+    except FileError:
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(index, dict) or not _fits(index.get("rows"), matrix):
+        return {}
+    files = index.get("files")
+    is_whole = isinstance(files, dict) and all(map(_is_state, files.values()))
+    return index if is_whole else {}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from csot.data.errors import DataError, require
-from csot.data.images import open_rgb
+from csot.data.errors import require
+from csot.data.images import read_rgb
 
 if TYPE_CHECKING:
     import torch
@@ -81,10 +81,7 @@ def embed_images(
 def _pixels(path: Path, side: int = NETWORKS[NAME].side) -> npt.NDArray[np.uint8]:
     """(H, W, 3)."""
     resampling = require("PIL.Image", "images", PURPOSE).Resampling.BICUBIC
-    try:
-        image = open_rgb(path, side).resize((side, side), resampling, reducing_gap=3.0)
-    except (OSError, ValueError, SyntaxError) as error:
-        raise DataError(f"{path} cannot be read as an image: {error}") from error
+    image = read_rgb(path, side).resize((side, side), resampling, reducing_gap=3.0)
     return np.array(image, dtype=np.uint8)
 
 

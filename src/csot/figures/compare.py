@@ -13,6 +13,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from csot.figures.curves import CURVES, draw_curves
+from csot.figures.history import read_history
 from csot.records import Run
 from csot.records.atomic import atomic_write, write_text
 from csot.records.tables import write_csv
@@ -43,8 +44,8 @@ class Comparison:
             summary = Run.open(place).read_summary()
             row: dict[str, Any] = {"method": method, "noise": noise, "seed": seed}
             row |= {name: summary.get(key) for name, key in MEASURES.items()}
-            rows.append({**row, "seconds": summary["seconds"], "epochs": summary["epochs"]})
-            histories[method, noise, seed] = pd.read_csv(place / "metrics.csv")
+            rows.append({**row, **{name: summary.get(name) for name in ("seconds", "epochs")}})
+            histories[method, noise, seed] = read_history(place)
         return cls(pd.DataFrame(rows), histories)
 
     def table(self) -> pd.DataFrame:

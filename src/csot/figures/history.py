@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from csot.records.atomic import atomic_write
+from csot.untrusted.errors import naming
+from csot.untrusted.files import check_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LARGEST = 64 << 20
+"""Bytes of metrics.csv; an epoch has some 300."""
 ACCURACIES = {
     "test_accuracy": "test",
     "holdout_accuracy": "held out (noisy labels)",
@@ -25,10 +29,23 @@ COUNTS = {"clean": "trusted", "corrected": "replaced", "selected": "selected"}
 
 def write_history(run: Path) -> Path:
     """curves.png, from metrics.csv."""
-    figure = draw_history(pd.read_csv(run / "metrics.csv"))
+    figure = draw_history(read_history(run))
     with atomic_write(run / "curves.png") as file:
         figure.savefig(file, format="png", dpi=110)
     return run / "curves.png"
+
+
+def read_history(run: Path) -> pd.DataFrame:
+    """metrics.csv: a row for each epoch, and only numbers."""
+    path = run / "metrics.csv"
+    check_file(path, LARGEST)
+    with naming(path, "a table of numbers by epoch"):
+        frame = pd.read_csv(path, index_col=False)
+        if "epoch" not in frame or not all(
+            pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes
+        ):
+            raise ValueError("it needs a column epoch, and numbers in all columns")
+        return frame
 
 
 def draw_history(history: pd.DataFrame) -> Figure:

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from csot.nets.adapter import Adapted
 from csot.nets.errors import NetworkError, NetworkWarning
 from csot.nets.network import Network
+from csot.nets.tensor_files import read_safetensors, read_torch
+from csot.untrusted.errors import FileError, naming
 
 CLASSIFIERS = ("classifier", "fc", "last_linear", "classif", "linear")
 """What the last layer is called, here and elsewhere."""
@@ -66,16 +67,15 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise NetworkError(f"there is no file of weights at {path}")
     if path.suffix == ".safetensors":
-        return _read_safetensors(path)
+        with naming(path, "a safetensors file", kind=NetworkError):
+            return read_safetensors(path)
     if path.suffix not in (".pt", ".pth"):
         raise NetworkError(f"{path}: weights are read from .safetensors, .pt and .pth files")
     try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds, and its messages run to a page
-        first = str(error).partition("\n")[0]
+        content: Any = read_torch(path, legacy=True)
+    except FileError as error:
         raise NetworkError(
-            f"{path} cannot be read as tensors alone ({first}): save its state_dict with "
-            f"safetensors"
+            f"{error}; it cannot be read as tensors alone: save its state_dict with safetensors"
         ) from error
     for key in WRAPPERS:
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
@@ -83,21 +83,6 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, Mapping) or not all(isinstance(v, Tensor) for v in content.values()):
         raise NetworkError(f"{path} holds no state_dict: save `model.state_dict()`")
     return {str(key): value for key, value in content.items()}
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"reading {path} needs the package safetensors: pip install 'csot[train]'"
-        ) from error
-    try:
-        content: dict[str, Tensor] = load_file(path)
-    except SafetensorError as error:
-        raise NetworkError(f"{path} is no safetensors file: {error}") from error
-    return content
 
 
 def _without_prefix(found: dict[str, Tensor]) -> dict[str, Tensor]:

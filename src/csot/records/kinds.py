@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 Kind = Literal["boolean", "integer", "float", "text"]
+KINDS: tuple[Kind, ...] = ("boolean", "integer", "float", "text")
 
 
 def is_missing(value: Any) -> bool:

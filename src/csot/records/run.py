@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -25,10 +24,15 @@ from csot.records.findings import (
     SCORE,
     check_findings,
 )
-from csot.records.kinds import Kind, kind_of, read_column, text_column, to_text
+from csot.records.kinds import KINDS, Kind, kind_of, read_column, text_column, to_text
+from csot.untrusted.errors import FileError, clip, naming
+from csot.untrusted.files import read_json
+from csot.untrusted.npy import read_npy
 
 FORMAT = 1
 MARKER = "run.json"
+MARKER_LIMIT = 1 << 16
+"""Bytes; it has some eighty."""
 FINDINGS = "findings.csv"
 FINDINGS_PARQUET = "findings.parquet"
 SAMPLES = "samples.csv"
@@ -134,7 +138,7 @@ class Run:
         # A parquet file that no longer agrees with the CSV must not survive an interruption.
         self._file(FINDINGS_PARQUET).unlink(missing_ok=True)
         self._mark(id_kind=id_kind, label_kind=label_kind)
-        tables.write_csv(self._file(FINDINGS), frame)
+        tables.write_csv(self._file(FINDINGS), frame, excel_safe=self.excel_safe)
         if tables.has_parquet():
             frame[ID] = read_column(ids, id_kind)
             for name in LABEL_COLUMNS:
@@ -145,10 +149,14 @@ class Run:
 
     def read_findings(self) -> pd.DataFrame:
         """The table of `check_findings`; ids and labels have the types they were written with."""
+        with naming(self._file(FINDINGS), "a table of findings", "run the command again"):
+            return self._read_findings()
+
+    def _read_findings(self) -> pd.DataFrame:
         frame = self._read_by_id(FINDINGS)
         missing = [name for name in FINDINGS_COLUMNS if name not in frame]
         if missing:
-            raise ValueError(f"{self._file(FINDINGS)} lacks the columns {missing}")
+            raise FileError(f"{self._file(FINDINGS)} lacks the columns {missing}")
         kind = self._kind("label_kind")
         for name in LABEL_COLUMNS:
             frame[name] = read_column(frame[name], kind).set_axis(frame.index)
@@ -166,7 +174,7 @@ class Run:
         self._mark(id_kind=kind)
         frame = samples.reset_index(drop=True)
         frame.insert(0, ID, ids)
-        tables.write_csv(self._file(SAMPLES), frame)
+        tables.write_csv(self._file(SAMPLES), frame, excel_safe=self.excel_safe)
         return self._file(SAMPLES)
 
     def read_samples(self) -> pd.DataFrame | None:
@@ -225,7 +233,8 @@ class Run:
         """corrected.csv: see `corrected_table`. A named index is a column of its own."""
         result = corrected_table(table, findings, label_column)
         named = any(name is not None for name in table.index.names)
-        tables.write_csv(self._file(CORRECTED_TABLE), result, index=named)
+        path = self._file(CORRECTED_TABLE)
+        tables.write_csv(path, result, index=named, excel_safe=self.excel_safe)
         return self._file(CORRECTED_TABLE)
 
     def write_label_studio(
@@ -285,9 +294,28 @@ class Run:
         return self._kind("label_kind")
 
     @property
+    def excel_safe(self) -> bool:
+        """Whether the tables are written so that no spreadsheet runs a cell of them.
+
+        Reading them gives back what was written in either case.
+        """
+        return self._marker().get("excel_safe") is True
+
+    def write_excel_safe(self, wanted: bool) -> None:
+        """Set `excel_safe`, before any table is written."""
+        if wanted or self.excel_safe:
+            self._mark(excel_safe=wanted)
+
+    @property
     def report_path(self) -> Path:
         """Where the report goes."""
         return self._file(REPORT)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether the samples name pictures."""
+        path = self._file(SAMPLES)
+        return path.exists() and "image" in tables.read_text_csv(path, nrows=0).columns
 
     @property
     def image_root(self) -> Path:
@@ -305,7 +333,15 @@ class Run:
 
     def _read_array(self, name: str) -> Any:
         path = self._file(name)
-        return np.load(path, mmap_mode="r", allow_pickle=False) if path.exists() else None
+        if not path.exists():
+            return None
+        array = read_npy(path, mapped=True)
+        if array.ndim != 2 or array.dtype.kind != "f":
+            raise FileError(
+                f"{path} holds {array.dtype} of shape {array.shape}; floats of shape (N, D) are "
+                "needed: run the command again"
+            )
+        return array
 
     def _source(self) -> dict[str, Any]:
         source = self.read_summary().get("source") if self._file(SUMMARY).exists() else None
@@ -313,15 +349,21 @@ class Run:
 
     def _marker(self) -> dict[str, Any]:
         path = self._file(MARKER)
-        marker = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        marker = read_json(path, MARKER_LIMIT) if path.exists() else {}
+        if not isinstance(marker, dict):
+            raise FileError(f"{path} is not the marker of a run: it must be a JSON object")
         if marker.get("format", FORMAT) != FORMAT:
             raise ValueError(
-                f"{self.path} has format {marker['format']} and this csot reads {FORMAT}: "
-                "use the csot that wrote it"
+                f"{self.path} has format {clip(str(marker['format']))} and this csot reads "
+                f"{FORMAT}: use the csot that wrote it"
             )
+        for name in ("id_kind", "label_kind"):
+            if marker.get(name, "text") not in KINDS:
+                kind = clip(str(marker[name]))
+                raise FileError(f"{path}: {name} is {kind}; {', '.join(KINDS)} are known")
         return dict(marker)
 
-    def _mark(self, **kinds: Kind) -> None:
+    def _mark(self, **kinds: Kind | bool) -> None:
         marker = self._marker() if self._file(MARKER).exists() else {}
         wanted = {"format": FORMAT, **marker, **kinds}
         if wanted != marker:
@@ -332,11 +374,17 @@ class Run:
         return kind
 
     def _read_by_id(self, name: str) -> pd.DataFrame:
-        frame = tables.read_text_csv(self._file(name))
+        path = self._file(name)
+        frame = tables.read_text_csv(path, excel_safe=self.excel_safe)
         if ID not in frame:
-            raise ValueError(f"{self._file(name)} has no column {ID!r}")
-        ids = read_column(frame.pop(ID), self._kind("id_kind"))
-        return frame.set_index(pd.Index(ids, name=ID, dtype=ids.dtype))
+            raise FileError(f"{path} has no column {ID!r}")
+        with naming(path, "a table by id", "run the command again"):
+            ids = read_column(frame.pop(ID), self._kind("id_kind"))
+            found = frame.set_index(pd.Index(ids, name=ID, dtype=ids.dtype))
+        if found.index.has_duplicates:
+            first = clip(repr(found.index[found.index.duplicated()][0]))
+            raise FileError(f"{path} has the id {first} twice: run the command again")
+        return found
 
 
 def _labels(findings: pd.DataFrame) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,13 @@ import numpy as np
 import pandas as pd
 
 from csot.records.atomic import write_text
+from csot.untrusted.files import read_json
 
 REQUIRED = ("n_rows", "class_names")
+LARGEST = 256 << 20
+"""Bytes: a matrix of two thousand classes needs 100 MB."""
+HUGE = 1e300
+"""No number of a summary is as large, and none below it overflows."""
 
 
 def plain(value: Any) -> Any:
@@ -57,10 +62,51 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
 
 def read_summary(path: Path) -> dict[str, Any]:
     """Read, and say what is wrong with a file that someone edited."""
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+    summary = read_json(path, LARGEST)
     if not isinstance(summary, dict) or any(key not in summary for key in REQUIRED):
         raise ValueError(f"{path} must be an object with the keys {list(REQUIRED)}")
+    for key, (is_right, form) in FORMS.items():
+        is_needed = key in REQUIRED or summary.get(key) is not None
+        if is_needed and not is_right(summary[key]):
+            raise ValueError(f"{path}: {key} must be {form}; write the run again")
     return summary
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < HUGE
+
+
+def _is_list(value: Any, is_right: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(is_right, value))
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, bool | int | float) and abs(value) < HUGE)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_skipped(value: Any) -> bool:
+    return _is_object(value) and all(isinstance(value.get(key), str) for key in ("id", "reason"))
+
+
+def _is_matrix(value: Any) -> bool:
+    return _is_list(value, lambda row: _is_list(row, lambda cell: cell is None or _is_number(cell)))
+
+
+NUMBERS = (
+    *("n_rows", "noise_rate", "noise_rate_realised", "seconds", "epochs", "best_epoch"),
+    *("n_corrected", "test_accuracy_best", "test_accuracy_last", "test_accuracy_peak"),
+)
+FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(NUMBERS, (_is_number, "a number")),
+    "class_names": (lambda value: _is_list(value, _is_name), "a list of names"),
+    "noise_matrix": (_is_matrix, "a list of lists of numbers"),
+    "skipped": (lambda value: _is_list(value, _is_skipped), "a list of ids and reasons"),
+    "history": (lambda value: _is_list(value, _is_object), "a list of objects"),
+    "source": (_is_object, "an object"),
+    "settings": (_is_object, "an object"),
+}
+"""What readers of a summary rely on, where the key is there at all."""

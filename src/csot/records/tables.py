@@ -9,9 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from csot.records import excel
 from csot.records.atomic import atomic_write
 from csot.records.findings import ID
 from csot.records.kinds import Kind, kind_of, to_text
+from csot.untrusted.errors import naming
+from csot.untrusted.files import check_file
 
 
 def has_parquet() -> bool:
@@ -19,14 +22,21 @@ def has_parquet() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def write_csv(path: Path, frame: pd.DataFrame, *, index: bool = False) -> None:
-    """UTF-8, one line per row, missing cells empty."""
+def write_csv(
+    path: Path, frame: pd.DataFrame, *, index: bool = False, excel_safe: bool = False
+) -> None:
+    """UTF-8, one line per row, missing cells empty. ``excel_safe`` disarms formulas."""
+    if excel_safe:
+        frame = excel.safe(frame.reset_index() if index else frame)
+        index = False
     with atomic_write(path) as file:
         frame.to_csv(file, index=index, encoding="utf-8", errors="surrogateescape", **_form(frame))
 
 
-def csv_text(frame: pd.DataFrame) -> str:
+def csv_text(frame: pd.DataFrame, *, excel_safe: bool = False) -> str:
     """What `write_csv` writes."""
+    if excel_safe:
+        frame = excel.safe(frame)
     text: str = frame.to_csv(index=False, **_form(frame))
     return text
 
@@ -39,26 +49,37 @@ def _form(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def read_text_csv(
-    path: Path, *, nrows: int | None = None, columns: int | None = None, always: str | None = None
+    path: Path,
+    *,
+    nrows: int | None = None,
+    columns: int | None = None,
+    always: str | None = None,
+    excel_safe: bool = False,
 ) -> pd.DataFrame:
     """Every cell as the text in the file: no guessing, and "NA" stays "NA".
 
-    ``nrows`` and ``columns`` bound what is read; the column ``always`` is read in any case.
+    ``nrows`` and ``columns`` bound what is read; the column ``always`` is read in any case. A file
+    that was written ``excel_safe`` gives back the cells as they were before.
     """
+    check_file(path)
     wanted = None
     if columns is not None:
         names = list(read_text_csv(path, nrows=0).columns)
+        always = excel.safe_cell(always) if excel_safe and always is not None else always
         wanted = [name for place, name in enumerate(names) if place < columns or name == always]
-    return pd.read_csv(
-        path,
-        nrows=nrows,
-        usecols=wanted,
-        dtype=object,
-        keep_default_na=False,
-        na_filter=False,
-        encoding="utf-8",
-        encoding_errors="surrogateescape",
-    )
+    with naming(path, "a readable CSV file"):
+        frame = pd.read_csv(
+            path,
+            nrows=nrows,
+            usecols=wanted,
+            dtype=object,
+            keep_default_na=False,
+            na_filter=False,
+            index_col=False,
+            encoding="utf-8",
+            encoding_errors="surrogateescape",
+        )
+    return excel.restored(frame) if excel_safe else frame
 
 
 def write_parquet(path: Path, frame: pd.DataFrame) -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from csot.report.annotators import annotator_section
 from csot.report.coded import Coded, Ints, encode
 from csot.report.select import select_rows
 from csot.report.thumbnails import has_pillow, thumbnails
+from csot.untrusted.pictures import Containment
 
 MAX_ROWS = 2000
 TEXT_LIMIT = 400
@@ -33,11 +35,14 @@ LISTED_PAIRS = 20_000
 HISTOGRAM = (240, 96)
 
 
-def write_report(run: Run, *, title: str | None = None, max_rows: int = MAX_ROWS) -> Path:
+def write_report(
+    run: Run, *, title: str | None = None, max_rows: int = MAX_ROWS, allow_outside: bool = False
+) -> Path:
     """Write report.html into the run and return its path.
 
     The file needs nothing else: styles, script, data and thumbnails are inside. At most
     ``max_rows`` rows are embedded, the most suspicious ones; everything is counted over all rows.
+    Pictures outside of the data folder are embedded only with ``allow_outside``.
     """
     if max_rows < 1:
         raise ValueError(f"max_rows must be at least 1, got {max_rows}")
@@ -52,7 +57,8 @@ def write_report(run: Run, *, title: str | None = None, max_rows: int = MAX_ROWS
     matrix, estimated = numbers.noise_matrix(coded, summary, drawn)
     chart = charts.matrix_chart(matrix, drawn, coded.names)
     listed = set(worst[:LISTED_CLASSES].tolist())
-    shown = _row_data(coded, findings, rows, samples, run)
+    allowed = Containment(run.image_root, allow_outside)
+    shown = _row_data(coded, findings, rows, samples, allowed)
     data = {
         "classes": coded.names,
         "pairs": [[pair.given, pair.suggested, pair.count] for pair in confusions[:LISTED_PAIRS]],
@@ -96,7 +102,11 @@ def script_json(value: Any) -> str:
 
 
 def _row_data(
-    coded: Coded, findings: pd.DataFrame, rows: Ints, samples: pd.DataFrame | None, run: Run
+    coded: Coded,
+    findings: pd.DataFrame,
+    rows: Ints,
+    samples: pd.DataFrame | None,
+    allowed: Containment,
 ) -> dict[str, Any]:
     """Columns of the rows shown. Scores and confidences are whole thousandths."""
     used = dict.fromkeys(["", *(coded.notes[row] for row in rows)])
@@ -124,8 +134,7 @@ def _row_data(
         data["text"] = [_clip(text, limit) for text in texts]
     if "image" in samples:
         names = samples["image"].reindex(ids).fillna("").tolist()
-        root = run.image_root
-        data["image"] = thumbnails([root / name if name else None for name in names], IMAGE_BUDGET)
+        data["image"] = thumbnails(names, allowed, IMAGE_BUDGET)
     return data
 
 
@@ -172,6 +181,7 @@ def _clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("csot.report"),
@@ -194,6 +204,7 @@ def _source(name: str) -> str:
     return loader.get_source(Environment(autoescape=True), name)[0]
 
 
+@cache
 def _policy() -> str:
     """The browser itself keeps the page off the network and runs our script only."""
     digest = hashlib.sha256(_source("report.js").encode("utf-8")).digest()

@@ -21,7 +21,7 @@ def add_error_pages(app: FastAPI, pages: Pages) -> None:
     def handler(status: int, words: Callable[[Exception], str]) -> Handler:
         async def handle(request: Request, error: Exception) -> Response:
             code = error.status_code if isinstance(error, HTTPException) else status
-            if request.url.path.startswith("/api/"):
+            if str(request.scope["path"]).startswith("/api/"):
                 return JSONResponse({"error": words(error)}, code)
             return HTMLResponse(pages.page("error", reason=words(error)), code)
 

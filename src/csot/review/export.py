@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
 
 from csot.records.atomic import write_text
 from csot.records.findings import CORRECTED, GIVEN
-from csot.records.label_studio import medium_of, tasks
+from csot.records.label_studio import LOCAL_FILES, medium_of, tasks
 from csot.records.run import LABEL_STUDIO
 from csot.records.summary import dumps
 from csot.records.tables import csv_text
@@ -21,11 +21,15 @@ from csot.review.agreement import consensus, touched
 from csot.review.catalogue import Bools, Catalogue, Ints
 from csot.review.ledger import CODES, UNDECIDED, Person
 from csot.review.own_table import read_own_table
+from csot.untrusted.files import read_json
+from csot.untrusted.pictures import Containment
 
 VERIFIED_FILE = "verified.csv"
 REVIEWED_FILE = "reviewed.csv"
 STUDIO_FILE = "reviewed_label_studio.json"
 VOTES_FILE = "decisions.csv"
+LARGEST = 4 << 30
+"""Bytes of the run's own tasks: some 500 for each of millions of rows."""
 REVIEW = "review"
 """The column of the corrected table that says who settled a label: a person, or nobody."""
 
@@ -112,13 +116,20 @@ def reviewed_csv(catalogue: Catalogue, found: Outcome) -> str:
         name += "_"
     words_by_row = [reviews.get(key, "") for key in table.index]
     result[name] = pd.Series(words_by_row, result.index, dtype=object)
-    return csv_text(result)
+    return csv_text(result, excel_safe=catalogue.run.excel_safe)
 
 
-def label_studio_json(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
-    """The run's tasks, with each reviewer's decision as an annotation."""
+def label_studio_json(
+    catalogue: Catalogue, people: Mapping[str, Person], pictures: Containment | None = None
+) -> str:
+    """The run's tasks, with each reviewer's decision as an annotation.
+
+    A picture that lies outside of the data folder is not named in it.
+    """
     made = _studio_tasks(catalogue)
+    allowed = pictures or Containment(catalogue.run.image_root)
     for task in made:
+        _drop_outside(task, allowed)
         data = task.get("data")
         key = str(data.get("id")) if isinstance(data, dict) else ""
         row = catalogue.row_of.get(key)
@@ -139,7 +150,10 @@ def write_verified(catalogue: Catalogue, people: Mapping[str, Person]) -> Path:
 
 
 def write_exports(
-    catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool
+    catalogue: Catalogue,
+    people: Mapping[str, Person],
+    seen_only: bool,
+    pictures: Containment | None = None,
 ) -> dict[str, Path]:
     """All of them into the run."""
     found = outcome(catalogue, people, seen_only)
@@ -147,7 +161,7 @@ def write_exports(
     texts = {
         VERIFIED_FILE: verified_csv(catalogue, found)[0],
         REVIEWED_FILE: reviewed_csv(catalogue, found),
-        STUDIO_FILE: label_studio_json(catalogue, considered),
+        STUDIO_FILE: label_studio_json(catalogue, considered, pictures),
         VOTES_FILE: votes_csv(catalogue, considered),
     }
     return {name: _write(catalogue, name, text) for name, text in texts.items()}
@@ -167,7 +181,8 @@ def disagreements_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str
     for name, person in sorted(people.items()):
         key = f"{name}_" if name in columns else name
         columns[key] = [catalogue.name(int(person.label[row])) or "" for row in rows]
-    return csv_text(pd.DataFrame(columns, dtype=object))
+    frame = pd.DataFrame(columns, dtype=object)
+    return csv_text(frame, excel_safe=catalogue.run.excel_safe)
 
 
 def looked_at(people: Mapping[str, Person]) -> dict[str, Person]:
@@ -185,13 +200,23 @@ def looked_at(people: Mapping[str, Person]) -> dict[str, Person]:
 def _studio_tasks(catalogue: Catalogue) -> list[dict[str, Any]]:
     path = catalogue.run.path / LABEL_STUDIO
     if path.exists():
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path, LARGEST)
         if isinstance(found, list) and all(isinstance(task, dict) for task in found):
             return found
+        raise ValueError(f"{path} is not a list of tasks: delete it, and it is made anew")
     run = catalogue.run
     findings, samples = run.read_findings(), run.read_samples()
     shown = samples if samples is not None and medium_of(samples) != "row" else None
     return tasks(findings, shown, None, model_version="csot", label_kind=run.label_kind)
+
+
+def _drop_outside(task: dict[str, Any], pictures: Containment) -> None:
+    data = task.get("data")
+    image = data.get("image") if isinstance(data, dict) else None
+    if isinstance(data, dict) and isinstance(image, str) and image.startswith(LOCAL_FILES):
+        name = unquote(image.removeprefix(LOCAL_FILES), errors="surrogateescape")
+        if name and not pictures.allows_name(name):
+            data["image"] = ""
 
 
 def _field(task: dict[str, Any]) -> str:

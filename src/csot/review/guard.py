@@ -11,8 +11,10 @@ The server is on the user's own machine, where any web page in the user's browse
 
 from __future__ import annotations
 
+import asyncio
 import html
 import ipaddress
+import re
 import secrets
 import socket
 from collections.abc import Iterator
@@ -23,6 +25,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 2 * 2**20
+DIGITS = 9
+BODY_SECONDS = 20
+"""Within which a request must be complete."""
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:[0-9]{1,5})?", re.ASCII)
+"""Nothing but a name or an address, and a port."""
+SINGLE = ("origin", "sec-fetch-site", "sec-fetch-mode", "content-type", "content-length")
+"""Headers that browsers send once; of two, this guard and another reader could believe different
+ones."""
 POLICY = (
     "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -74,9 +84,13 @@ class Guard:
         headers = Headers(scope=scope)
         if not self._is_ours(headers.getlist("host")):
             return _refusal(421, "This address is not served here.")
+        if not scope["query_string"].isascii():
+            return _refusal(400, "The address holds characters that must be encoded.")
         method = scope["method"]
         if method not in ("GET", "HEAD", "POST"):
             return _refusal(405, "Only GET and POST are answered.")
+        if any(len(headers.getlist(name)) > 1 for name in SINGLE):
+            return _refusal(403, "A header that must be single is there twice.")
         if not _is_same_origin(headers, method):
             return _refusal(403, "Requests from other sites are refused.")
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
@@ -119,12 +133,20 @@ class Guard:
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stop reading a body that is too long, whatever it says of its length."""
         length = Headers(scope=scope).get("content-length", "0")
-        if not length.isdecimal() or int(length) > MAX_BODY:
+        if not length.isdecimal() or len(length) > DIGITS or int(length) > MAX_BODY:
             await _too_long()(scope, receive, send)
             return
         body = b""
+        end = asyncio.get_running_loop().time() + BODY_SECONDS
         while True:
-            message = await receive()
+            left = end - asyncio.get_running_loop().time()
+            try:
+                message = await asyncio.wait_for(receive(), left)
+            except asyncio.TimeoutError:
+                slow = _refusal(408, f"The request was not complete after {BODY_SECONDS} seconds.")
+                slow.headers["Connection"] = "close"
+                await slow(scope, receive, send)
+                return
             if message["type"] != "http.request":
                 return
             body += message.get("body", b"")
@@ -180,11 +202,9 @@ def _cookies(headers: Headers, name: str) -> list[str]:
 
 
 def _host_name(host: str) -> str:
-    """Without the port and, for IPv6, the brackets."""
-    host = host.lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    """Without the port and, for IPv6, the brackets; empty if it is anything else."""
+    found = HOST.fullmatch(host.lower())
+    return found[1].strip("[]") if found else ""
 
 
 def _is_address(name: str) -> bool:

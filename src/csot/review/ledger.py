@@ -19,6 +19,8 @@ CODES: dict[str, int] = {action: code for code, action in enumerate(ACTIONS, sta
 PAUSE = 120.0
 """Seconds without a decision that end a streak; the rate is that of the last streak."""
 STREAK = 100
+MOST_REVIEWERS = 1000
+"""Each takes ten bytes per row."""
 
 
 class Standing(NamedTuple):
@@ -101,6 +103,11 @@ class Ledger:
         with self._lock:
             if name not in self.people:
                 n = len(self._catalogue)
+                if len(self.people) >= MOST_REVIEWERS:
+                    raise ValueError(
+                        f"{self._store.path} names more than {MOST_REVIEWERS:,} reviewers: it is "
+                        "not a record of people's decisions; move it away"
+                    )
                 self.people[name] = Person(
                     np.zeros(n, dtype=np.int8),
                     np.full(n, -1, dtype=np.int64),

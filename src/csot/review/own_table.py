@@ -21,10 +21,10 @@ def read_own_table(catalogue: Catalogue, columns: int | None = None) -> pd.DataF
     if not path.exists():
         return None
     settings = catalogue.summary.get("settings")
-    key = _id_column(
-        list(read_text_csv(path, nrows=0).columns), settings if isinstance(settings, dict) else {}
-    )
-    table = read_text_csv(path, nrows=None, columns=columns, always=key)
+    safe = catalogue.run.excel_safe
+    names = list(read_text_csv(path, nrows=0, excel_safe=safe).columns)
+    key = _id_column(names, settings if isinstance(settings, dict) else {})
+    table = read_text_csv(path, columns=columns, always=key, excel_safe=safe)
     ids = [str(row) for row in range(len(table))] if key is None else table[key].str.strip()
     table.index = pd.Index(ids, dtype=object)
     if table.index.has_duplicates or not set(catalogue.ids) <= set(table.index):

@@ -58,7 +58,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         elif name == export.REVIEWED_FILE:
             text = export.reviewed_csv(catalogue, found)
         elif name == export.STUDIO_FILE:
-            text = export.label_studio_json(catalogue, considered)
+            text = export.label_studio_json(catalogue, considered, session.pictures)
         elif name == export.VOTES_FILE:
             text = export.votes_csv(catalogue, considered)
         elif name == DISAGREEMENTS:
@@ -72,5 +72,5 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
     @app.post("/api/export")
     def write(sent: Export) -> dict[str, Any]:
         check_stamp(session, sent)
-        written = export.write_exports(catalogue, people(), sent.seen_only)
+        written = export.write_exports(catalogue, people(), sent.seen_only, session.pictures)
         return {"written": [str(path) for path in written.values()]}

@@ -7,9 +7,10 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from csot.review.pages import STATIC, Pages
-from csot.review.pictures import PictureError, read_picture
+from csot.review.pictures import read_picture
 from csot.review.routes_rows import check_row
 from csot.review.session import Session
+from csot.untrusted.pictures import PictureError
 
 
 def add_file_routes(app: FastAPI, session: Session, pages: Pages) -> None:
@@ -25,7 +26,7 @@ def add_file_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         check_row(session, row)
         name = session.samples.image(row)
         try:
-            found = read_picture(session.image_root, name, bool(small))
+            found = read_picture(session.pictures, name, bool(small))
         except PictureError as error:
             raise HTTPException(404, str(error)) from error
         keep = {"Cache-Control": "private, max-age=3600"}
@@ -36,7 +37,7 @@ def add_file_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         """Why a picture does not show; browsers do not tell scripts."""
         check_row(session, row)
         try:
-            read_picture(session.image_root, session.samples.image(row), False)
+            read_picture(session.pictures, session.samples.image(row), False)
         except PictureError as error:
             return {"reason": str(error)}
         return {"reason": "the browser cannot show this file"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,11 @@ class Samples:
         features = catalogue.run.read_features()
         fits = features is not None and len(features) == len(catalogue)
         self._features: npt.NDArray[Any] | None = features if fits else None
+
+    def load_early(self) -> None:
+        """`load` in the background. What is wrong with the files is said by the first page."""
+        with suppress(ValueError, OSError):
+            self.load()
 
     def load(self) -> None:
         with self._lock:

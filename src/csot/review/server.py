@@ -15,6 +15,12 @@ import uvicorn
 from csot.records import Run
 from csot.review.app import make_app
 from csot.review.guard import Guard, is_loopback
+from csot.review.patience import (
+    CONNECTIONS,
+    HEADER_BYTES,
+    KEEP_ALIVE_SECONDS,
+    PatientProtocol,
+)
 from csot.review.session import Session
 
 HOST = "127.0.0.1"
@@ -35,13 +41,14 @@ class ReviewServer:
         allow_remote: bool = False,
         same_data: bool = False,
         audit: int | None = None,
+        allow_outside: bool = False,
     ) -> None:
         if not is_loopback(host) and not allow_remote:
             raise ValueError(
                 f"--host {host} lets other machines in, over a connection that is not encrypted: "
                 "add --allow-remote if you mean it, or tunnel by ssh -L and leave --host out"
             )
-        self.session = Session(run, reviewer, same_data)
+        self.session = Session(run, reviewer, same_data, allow_outside)
         try:
             if audit is not None:
                 self.session.auditing.start(audit)
@@ -62,6 +69,10 @@ class ReviewServer:
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=3,
+            http=PatientProtocol,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            limit_concurrency=CONNECTIONS,
+            h11_max_incomplete_event_size=HEADER_BYTES,
         )
         self._server = _Announcing(config)
         name = socket.gethostname() if host in ("0.0.0.0", "::") else host
@@ -73,7 +84,7 @@ class ReviewServer:
 
         def announce() -> None:
             ready()
-            threading.Thread(target=self.session.samples.load, daemon=True).start()
+            threading.Thread(target=self.session.samples.load_early, daemon=True).start()
             if browse:
                 threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
 

@@ -16,6 +16,7 @@ from csot.review.precision import left_above
 from csot.review.samples import Samples
 from csot.review.select import Selector
 from csot.review.store import UNDO, Action, Entry, Store, Way
+from csot.untrusted.pictures import Containment
 
 NAME_LIMIT = 60
 
@@ -42,7 +43,9 @@ class Progress:
 class Session:
     """The run, the log and the reviewer, behind one lock."""
 
-    def __init__(self, run: Run, reviewer: str, same_data: bool = False) -> None:
+    def __init__(
+        self, run: Run, reviewer: str, same_data: bool = False, allow_outside: bool = False
+    ) -> None:
         if not reviewer.strip() or len(reviewer) > NAME_LIMIT or not reviewer.isprintable():
             raise ValueError(
                 f"--reviewer {reviewer!r}: give a name of 1 to {NAME_LIMIT} printable characters"
@@ -59,7 +62,7 @@ class Session:
             self.store.close()
             raise
         self.samples = Samples(self.catalogue)
-        self.image_root = run.image_root
+        self.pictures = Containment(run.image_root, allow_outside)
         self.selector = Selector(self.catalogue)
         self.auditing = Auditing(self.catalogue)
         self.lock = threading.RLock()

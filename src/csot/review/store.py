@@ -16,6 +16,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from csot.untrusted.errors import clip, naming, reason
+from csot.untrusted.files import check_file
+
 FILE = "decisions.sqlite"
 UNDO = "undo"
 Action = Literal["accept", "keep", "choose", "unsure"]
@@ -23,6 +26,7 @@ ACTIONS: tuple[Action, ...] = ("accept", "keep", "choose", "unsure")
 Way = Literal["one", "grid", "rule", "audit"]
 """How the decision was made: by itself, in a grid, unseen by "accept all above", or in an audit,
 where no suggestion is shown."""
+WAYS: tuple[Way, ...] = ("one", "grid", "rule", "audit")
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS decision (
@@ -61,18 +65,43 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._lock = threading.RLock()
-        try:
+        if self.path.exists():
+            check_file(self.path)
+        with self._explained():
             self._base = sqlite3.connect(
                 self.path, timeout=10, isolation_level=None, check_same_thread=False
             )
-            self._base.execute("PRAGMA journal_mode=WAL").fetchone()
-            self._base.execute("PRAGMA synchronous=FULL")
-            self._base.executescript(SCHEMA)
-            self._allow_audits()
-        except sqlite3.Error as error:
+            try:
+                self._open()
+            except BaseException:
+                self._base.close()
+                raise
+
+    def _open(self) -> None:
+        """Make or check the tables. A database of another can hold code: views and triggers."""
+        for setting in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL"):
+            self._base.execute(f"PRAGMA {setting}").fetchone()
+        self._base.execute("PRAGMA synchronous=FULL")
+        found = self._base.execute("PRAGMA quick_check(1)").fetchone()
+        if found is None or found[0] != "ok":
+            raise sqlite3.DatabaseError(f"it is damaged: {found and found[0]}")
+        self._base.executescript(SCHEMA)
+        for kind, sql in self._base.execute("SELECT type, sql FROM sqlite_master").fetchall():
+            is_virtual = str(sql).upper().lstrip().startswith("CREATE VIRTUAL")
+            if kind not in ("table", "index") or is_virtual:
+                raise sqlite3.DatabaseError(f"it holds a {kind}, which csot review never makes")
+        self._allow_audits()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Errors of SQLite as one line that names the file."""
+        try:
+            yield
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError) as error:
             raise OSError(
-                f"{self.path} cannot be used ({error}): decisions are kept there, so the run must "
-                "be writable and the file a database of csot review; if it is damaged, move it away"
+                f"{self.path} cannot be used ({reason(error)}): decisions are kept there, so the "
+                "run must be writable and the file a database of csot review; if it is damaged, "
+                "move it away"
             ) from error
 
     def claim(self, source: dict[str, Any], same_data: bool = False) -> None:
@@ -81,8 +110,10 @@ class Store:
         with self._transaction() as base:
             found = base.execute("SELECT value FROM meta WHERE key = 'source'").fetchone()
             if found is not None and found[0] != wanted and not same_data:
+                with naming(self.path, "a record of decisions", "move it away"):
+                    theirs = json.loads(found[0])["path"]
                 raise ValueError(
-                    f"{self.path} holds decisions on {json.loads(found[0])['path']}, and the run "
+                    f"{self.path} holds decisions on {clip(str(theirs), 300)}, and the run "
                     f"is now of {source.get('path')}: move the file away, or say --same-data if "
                     "the data only moved"
                 )
@@ -107,16 +138,14 @@ class Store:
 
     def since(self, seq: int) -> list[Entry]:
         """What was written after that line, by any process."""
-        with self._lock:
+        with self._lock, self._explained():
             rows = self._base.execute(
                 "SELECT batch, reviewer, id, action, label, way, undoes, time, seq FROM decision "
                 "WHERE seq > ? ORDER BY seq",
                 (seq,),
             ).fetchall()
-        return [
-            Entry(batch, who, _broken(key), action, _broken(label), *rest)
-            for batch, who, key, action, label, *rest in rows
-        ]
+        with naming(self.path, "a record of decisions", "move it away"):
+            return [_entry(*row) for row in rows]
 
     def _allow_audits(self) -> None:
         """A log from before there were audits refuses them: copy it into a table that does not."""
@@ -138,7 +167,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with self._lock, self._explained():
             self._base.execute("BEGIN IMMEDIATE")
             try:
                 yield self._base
@@ -147,6 +176,20 @@ class Store:
                 if self._base.in_transaction:
                     self._base.execute("ROLLBACK")
                 raise
+
+
+def _entry(*row: Any) -> Entry:
+    """One line as it is read: SQLite lets any column hold any type."""
+    batch, who, key, action, label, way, undoes, time, seq = row
+    texts = (batch, who, key, action, way, time)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(seq, int):
+        raise ValueError(f"line {seq} holds something other than text")
+    if not all(text is None or isinstance(text, str) for text in (label, undoes)):
+        raise ValueError(f"line {seq} holds a label that is not text")
+    if action not in (*ACTIONS, UNDO) or way not in WAYS:
+        raise ValueError(f"line {seq} holds the action {clip(action)!r}, {clip(way)!r}")
+    datetime.fromisoformat(time)
+    return Entry(batch, who, _broken(key), action, _broken(label), way, undoes, time, seq)
 
 
 def _line(entry: Entry, time: str) -> tuple[str | None, ...]:

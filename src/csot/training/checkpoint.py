@@ -11,18 +11,22 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
+from csot.nets.tensor_files import read_safetensors, read_torch
 from csot.records.atomic import atomic_write, remove_partials, write_text
+from csot.untrusted.errors import FileError
+from csot.untrusted.files import read_json
 
 MODEL = "model.safetensors"
 STATE = "state.pt"
+POINTER_LIMIT = 1 << 12
+"""Bytes; they have some fifteen."""
+MOST_EPOCHS = 10**9
 
 
 @dataclass(frozen=True)
@@ -63,24 +67,20 @@ class Checkpoints:
         place = self.folder / f"epoch-{epoch}"
         if not place.is_dir():
             raise ValueError(f"{self._pointer(name)} names {place.name}, which is not there")
-        try:
-            return Checkpoint(
-                epoch,
-                load_file(place / MODEL),
-                torch.load(place / STATE, map_location="cpu", weights_only=True),
-            )
-        except (OSError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
-            first = str(error).partition("\n")[0]
-            raise ValueError(f"{place} cannot be read: {first}") from error
+        state = read_torch(place / STATE)
+        if not isinstance(state, dict):
+            raise FileError(f"{place / STATE} holds a {type(state).__name__}, not a dict")
+        return Checkpoint(epoch, read_safetensors(place / MODEL), state)
 
     def epoch(self, name: str) -> int | None:
         pointer = self._pointer(name)
         if not pointer.exists():
             return None
-        try:
-            return int(json.loads(pointer.read_text(encoding="utf-8"))["epoch"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{pointer} is damaged, and with it the run: {error}") from error
+        found = read_json(pointer, POINTER_LIMIT)
+        epoch = found.get("epoch") if isinstance(found, dict) else None
+        if type(epoch) is not int or not 0 <= epoch < MOST_EPOCHS:
+            raise FileError(f"{pointer} is damaged, and with it the run: it names no epoch")
+        return epoch
 
     def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -6,6 +6,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+WIDEST = 65_536
+"""Channels or units; the widest network of the paper has 2,048."""
+LARGEST_SIDE = 8192
+"""Pixels; the largest images of the paper have 320."""
+MOST = 10_000_000
+"""Epochs, and rows of a batch."""
+
 
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -16,8 +23,8 @@ class NetworkConfig(Strict):
 
     name: str = "preact_resnet18"
     """A network of csot, or `package.module:callable` of your own."""
-    width: int | None = Field(None, ge=1)
-    feature_dim: int | None = Field(None, ge=1)
+    width: int | None = Field(None, ge=1, le=WIDEST)
+    feature_dim: int | None = Field(None, ge=1, le=WIDEST)
     weights: str | None = None
     """Local file of pretrained weights."""
     options: dict[str, Any] = Field(default_factory=dict)
@@ -28,10 +35,10 @@ class ViewsConfig(Strict):
     """Random views; the first group is for images, the second for features."""
 
     policy: Literal["cifar10", "imagenet", "digits", "randaugment", "none"] = "cifar10"
-    padding: int = Field(4, ge=0)
+    padding: int = Field(4, ge=0, le=LARGEST_SIDE)
     flip: bool = True
-    crop: int | None = Field(None, ge=1)
-    cutout: int = Field(0, ge=0)
+    crop: int | None = Field(None, ge=1, le=LARGEST_SIDE)
+    cutout: int = Field(0, ge=0, le=LARGEST_SIDE)
 
     weak_noise: float = Field(0.1, ge=0)
     strong_noise: float = Field(0.3, ge=0)
@@ -67,8 +74,8 @@ class ScheduleConfig(Strict):
 class TrainingConfig(Strict):
     """Common to all methods."""
 
-    epochs: int = Field(450, ge=1)
-    batch_size: int = Field(128, ge=1)
+    epochs: int = Field(450, ge=1, le=MOST)
+    batch_size: int = Field(128, ge=1, le=MOST)
     holdout: float = Field(0.0, ge=0, lt=1)
     """Share of the rows that is held out, noisy labels and all, to choose `best`."""
     network: NetworkConfig = NetworkConfig()
@@ -81,14 +88,14 @@ class TrainingConfig(Strict):
     """Largest norm of a gradient."""
     evaluate_every: int = Field(1, ge=1)
     checkpoint_every: int = Field(1, ge=1)
-    evaluation_batch: int = Field(512, ge=1)
+    evaluation_batch: int = Field(512, ge=1, le=MOST)
     channels_last: bool = True
 
 
 class DataConfig(Strict):
     limit: int | None = Field(None, ge=2)
     """A fixed, class-balanced part of so many training rows."""
-    image_size: int | None = Field(None, ge=1)
+    image_size: int | None = Field(None, ge=1, le=LARGEST_SIDE)
 
 
 class MachineConfig(Strict):
@@ -109,7 +116,7 @@ class RunConfig(Strict):
     method: str
     preset: str | None = None
     noise: str = "none"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**63)
     dataset: DataConfig = DataConfig()
     training: TrainingConfig = TrainingConfig()
     settings: dict[str, Any] = Field(default_factory=dict)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import yaml
+from pydantic import Field, model_validator
 
 from csot.data.training import TrainingData
 from csot.records import Run
@@ -17,6 +19,7 @@ from csot.records.tables import write_csv
 from csot.training.checkpoint import Checkpoints
 from csot.training.config import RunConfig, Strict
 from csot.training.presets import checked
+from csot.training.yaml_text import read_yaml
 
 CONFIG = "config.yaml"
 INPUTS = "inputs.yaml"
@@ -25,17 +28,39 @@ CHECKPOINTS = "checkpoints"
 IMAGES = "images"
 
 
+MOST_CLASSES = 100_000
+MOST_ROWS = 20_000_000
+"""Clothing1M has a million."""
+LARGEST_INPUT = 1 << 26
+"""Numbers of one input; the largest of the paper have 307,200."""
+Side = Annotated[int, Field(ge=1)]
+
+
 class InputFacts(Strict):
     """What the networks of a run were built for: enough to build them again."""
 
     kind: Literal["images", "features"]
-    shape: list[int]
+    shape: Annotated[list[Side], Field(min_length=1, max_length=3)]
     """Of one input."""
-    class_names: list[str]
+    class_names: Annotated[list[str], Field(min_length=1, max_length=MOST_CLASSES)]
     mean: list[float] | None
     std: list[float] | None
-    rows: int
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
     """Training rows, of which methods remember something each."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> InputFacts:
+        if math.prod(self.shape) > LARGEST_INPUT:
+            raise ValueError(f"the shape {self.shape} has more than {LARGEST_INPUT:,} numbers")
+        if self.kind == "images":
+            channels = self.shape[0]
+            if len(self.shape) != 3 or len(self.mean or []) != channels != 0:
+                raise ValueError(f"images of shape {self.shape} need a mean for each channel")
+            if len(self.std or []) != channels or 0 in (self.std or []):
+                raise ValueError("images need a deviation, not 0, for each channel")
+        elif len(self.shape) != 1:
+            raise ValueError(f"features have one dimension, not the shape {self.shape}")
+        return self
 
 
 class RunFolder:
@@ -71,7 +96,7 @@ class RunFolder:
         path = self.path / CONFIG
         if not path.exists():
             raise ValueError(f"{self.path} is no training run: it has no {CONFIG}")
-        return checked(RunConfig, yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+        return checked(RunConfig, read_yaml(path), str(path))
 
     def write_inputs(self, data: TrainingData) -> None:
         facts = InputFacts(
@@ -89,7 +114,7 @@ class RunFolder:
         path = self.path / INPUTS
         if not path.exists():
             raise ValueError(f"{self.path} has no {INPUTS}: it was interrupted before it began")
-        return checked(InputFacts, yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+        return checked(InputFacts, read_yaml(path), str(path))
 
     def write_metrics(self, history: list[dict[str, float]]) -> None:
         write_csv(self.path / METRICS, pd.DataFrame(history))

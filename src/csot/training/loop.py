@@ -38,6 +38,7 @@ from csot.training.parts import (
 )
 from csot.training.prefetch import ahead
 from csot.training.schedule import learning_rate
+from csot.untrusted.errors import naming
 
 Record = dict[str, float]
 HOLDOUT, CHOICES, ORDER, DROPOUT = range(4)
@@ -95,12 +96,7 @@ def run_loop(
     # networks, gradients are exchanged once.
     module, optimiser = fabric.setup(method, bare)
 
-    history: list[Record] = []
-    found = checkpoints.load("last")
-    if found is not None:
-        method.load_state_dict(found.model)
-        bare.load_state_dict(found.state["optimiser"])
-        history = found.state["history"]
+    history = resume(checkpoints, method, bare)
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     for epoch in range(len(history) + 1, training.epochs + 1):
         context.generator = generator_for(seed, CHOICES, epoch)
@@ -205,6 +201,21 @@ def set_learning_rate(optimiser: Optimizer, method: Method, config: RunConfig, e
         group["lr"] = rate
         method.tune(epoch, group)
     return rate
+
+
+def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> list[Record]:
+    """Load the last checkpoint, if there is one; the epochs so far."""
+    found = checkpoints.load("last")
+    if found is None:
+        return []
+    with naming(checkpoints.folder, "a checkpoint of this run", "start anew with --force"):
+        history: list[Record] = found.state["history"]
+        if [record["epoch"] for record in history] != list(range(1, found.epoch + 1)):
+            raise ValueError("its history is not one record for each epoch")
+        float(history[-1]["seconds"])
+        method.load_state_dict(found.model)
+        optimiser.load_state_dict(found.state["optimiser"])
+    return history
 
 
 def fetched(

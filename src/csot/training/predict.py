@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from torch import nn
 
 from csot.data.inputs import Inputs, Wanted
 from csot.data.samples import InMemory
@@ -23,6 +25,7 @@ from csot.training.config import RunConfig
 from csot.training.evaluate import Eyes, accuracy
 from csot.training.folder import InputFacts, RunFolder
 from csot.training.parts import make_views, network_factory
+from csot.untrusted.errors import naming
 
 Which = Literal["best", "last"]
 CONFIDENCE, PREDICTED = "confidence", "predicted_label"
@@ -66,8 +69,9 @@ class Predictor:
         self._batch = config.training.evaluation_batch
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         stand_in = empty_data(config.data, self._facts)
-        self._plain = make_views(stand_in, config.training.views).plain
-        self._method = rebuilt(config, stand_in, found).to(self._device).eval()
+        with naming(folder.path, "a run that can be built again", "train it anew"):
+            self._plain = make_views(stand_in, config.training.views).plain
+            self._method = rebuilt(config, stand_in, found).to(self._device).eval()
 
     @property
     def wanted(self) -> Wanted:
@@ -98,11 +102,24 @@ def empty_data(name: str, facts: InputFacts) -> TrainingData:
         # Of every class, since a method may count them; what it remembers is loaded afterwards.
         labels=torch.arange(facts.rows) % len(facts.class_names),
         class_names=list(facts.class_names),
-        ids=[str(row) for row in range(facts.rows)],
+        ids=["0"] * facts.rows,  # never asked for
         tests=[],
         mean=None if facts.mean is None else tuple(facts.mean),
         std=None if facts.std is None else tuple(facts.std),
     )
+
+
+def check_size(make_network: Callable[[int], nn.Module], checkpoint: Checkpoint) -> None:
+    """A configuration of a few bytes can ask for a network of any size: the checkpoint has it."""
+    with torch.device("meta"):
+        network = make_network(0)
+    wanted = sum(value.numel() for value in network.parameters())
+    held = sum(value.numel() for value in checkpoint.model.values())
+    if wanted > held:
+        raise ValueError(
+            f"its configuration is of a network with {wanted:,} parameters, but the checkpoint "
+            f"has {held:,}"
+        )
 
 
 def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Method:
@@ -110,6 +127,9 @@ def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Me
     # Pretrained weights were where training began; the file may be gone.
     network = config.training.network.model_copy(update={"weights": None})
     training = config.training.model_copy(update={"network": network})
+
+    make_network = network_factory(data, training, config.seed)
+    check_size(make_network, checkpoint)
 
     def predict(_network: object, _rows: object) -> Predictions:
         raise AssertionError("a rebuilt method has no training data to look at")
@@ -121,7 +141,7 @@ def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Me
         epochs=training.epochs,
         batch_size=training.batch_size,
         views=make_views(data, training.views),
-        make_network=network_factory(data, training, config.seed),
+        make_network=make_network,
         predict=predict,
     )
     kind = find_method(config.method)

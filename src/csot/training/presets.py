@@ -12,12 +12,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from csot.data.errors import listed, nearest
 from csot.methods import find_method, method_names
 from csot.training.config import DataConfig, RunConfig, Strict, TrainingConfig
+from csot.training.yaml_text import LARGEST, parse_yaml
+from csot.untrusted.errors import FileError, clip
+from csot.untrusted.files import read_text
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -59,7 +61,7 @@ def preset_for(data: str) -> str | None:
 def preset_text(name: str) -> str:
     """The YAML of a preset of the package, or of the file `name`."""
     if name.endswith((".yaml", ".yml")):
-        return Path(name).read_text(encoding="utf-8")
+        return read_text(Path(name), LARGEST)
     known = preset_names()
     if name not in known:
         raise ValueError(
@@ -72,15 +74,13 @@ def preset_text(name: str) -> str:
 @cache
 def read_preset(name: str) -> Preset:
     """Parsed and checked, or an error that names the key and the nearest known one."""
-    try:
-        values = yaml.safe_load(preset_text(name))
-    except yaml.YAMLError as error:
-        raise ValueError(f"preset {name}: no valid YAML: {error}") from error
+    values = parse_yaml(preset_text(name), f"preset {name}")
     preset = checked(Preset, values, f"preset {name}")
     for method in preset.methods:
         if method not in method_names():
-            raise ValueError(
-                f"preset {name}: methods.{method} is no method{nearest(method, method_names())}"
+            raise FileError(
+                f"preset {name}: methods.{clip(method)} is not a method"
+                f"{nearest(method, method_names())}"
             )
     return preset
 
@@ -143,16 +143,16 @@ def checked(model: type[M], values: Any, where: str) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ValueError(f"{where}: {_say(model, error)}") from None
+        raise FileError(f"{where}: {_say(model, error)}") from None
 
 
 def _say(model: type[BaseModel], error: ValidationError) -> str:
     first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])
+    path = ".".join(clip(str(part)) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"{path} is no key{nearest(str(first['loc'][-1]), _siblings(model, first['loc']))}"
     message = str(first["msg"]).removeprefix("Value error, ")
-    return f"{path} is {first['input']!r}: {message}" if path else message
+    return f"{path} is {clip(repr(first['input']), 200)}: {message}" if path else message
 
 
 def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

@@ -13,6 +13,7 @@ from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.overlap import refuse_overlap
 from csot.data.table import Columns
 from csot.data.training import TrainingData, read_training_data
+from csot.records import Run
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder, is_first_process
 from csot.training.loop import Progress, run_loop
@@ -33,6 +34,8 @@ class Source:
     columns: Columns | None = None
     root: Path | None = None
     download: bool = False
+    allow_outside: bool = False
+    """Read images that lie outside of the data folder."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ def train_configured(
     resume: bool = False,
     force: bool = False,
     progress: Progress | None = None,
+    excel_safe: bool = False,
 ) -> Trained:
     """`train` with a configuration that is complete."""
     if data is None and Path(config.data).exists():
@@ -136,6 +140,7 @@ def train_configured(
     if is_first_process():
         folder.prepare(config, labelled.source, resume=resume, force=force)
         folder.write_inputs(labelled)
+        Run(folder.path).write_excel_safe(excel_safe)
     finished = run_loop(config, labelled, folder.checkpoints, _with_metrics(progress, folder))
     if finished.is_first:
         write_results(folder, config, labelled, noisy, finished)
@@ -157,6 +162,7 @@ def read_source(config: RunConfig, source: Source) -> TrainingData:
         root=source.root,
         image_size=config.dataset.image_size,
         download=source.download,
+        allow_outside=source.allow_outside,
         limit=config.dataset.limit,
     )
 

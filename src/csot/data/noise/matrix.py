@@ -13,6 +13,12 @@ from torch import Tensor
 from csot.data.errors import DataError
 from csot.data.noise.base import Noise
 from csot.data.training_data import TrainingData
+from csot.untrusted.errors import naming
+from csot.untrusted.files import check_file
+from csot.untrusted.npy import read_npy
+
+LARGEST = 64 << 20
+"""Bytes: a thousand classes need 25 MB as a CSV."""
 
 ROW_SUM = 1e-3
 """How far a row may be from a sum of one: figures in a CSV are rounded. It is then scaled."""
@@ -50,16 +56,13 @@ def read_matrix(path: Path, classes: int) -> npt.NDArray[np.float64]:
     """Checked, and scaled to sums of one to the last digit."""
     if not path.exists():
         raise DataError(f"{path} does not exist (noise matrix:{path})")
-    try:
+    remedy = "write it with numpy.save, or as a CSV without a header"
+    with naming(path, "a matrix of numbers", remedy, DataError):
+        check_file(path, LARGEST)
         if path.suffix.lower() == ".npy":
-            matrix = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+            matrix = np.asarray(read_npy(path), dtype=np.float64)
         else:
             matrix = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
-    except (ValueError, TypeError, OSError) as error:
-        raise DataError(
-            f"{path} is no matrix of numbers ({error}); write it with numpy.save, or as a CSV "
-            "without a header"
-        ) from error
     if matrix.shape != (classes, classes):
         raise DataError(
             f"{path} has shape {matrix.shape}; ({classes}, {classes}) is needed: row i holds the "

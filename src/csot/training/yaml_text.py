@@ -1,0 +1,72 @@
+"""YAML of presets, runs and ``--set``, read in bounded time and memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from csot.untrusted.errors import FileError, naming
+from csot.untrusted.files import read_text
+
+LARGEST = 1 << 20
+"""Bytes; presets have some 4,000, and ten thousand class names need 200,000."""
+EVENTS = 100_000
+"""Scalars and brackets, as written."""
+NODES = 200_000
+"""The same once every alias is replaced by what it stands for."""
+DEPTH = 50
+SCALAR = 20_000
+"""Characters of one value: long numbers of YAML 1.1 take the square of their length."""
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_yaml(path: Path) -> Any:
+    """The value of a file, or an error that names it."""
+    return parse_yaml(read_text(path, LARGEST), str(path))
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Plain data; ``where`` names the source in errors."""
+    with naming(where, "valid YAML"):
+        if len(text) > LARGEST:
+            raise ValueError(f"{len(text):,} characters; at most {LARGEST:,} are read")
+        _check_events(text)
+        loader = LOADER(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            if _expanded(node, {}) > NODES:
+                raise FileError(f"{where}: its aliases stand for more than {NODES:,} values")
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+
+
+def _check_events(text: str) -> None:
+    """Count without building anything: composing is recursive, and aliases multiply."""
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=LOADER)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.ScalarEvent) and len(event.value) > SCALAR:
+            raise ValueError(f"a value of {len(event.value):,} characters")
+        if depth > DEPTH or count > EVENTS:
+            raise ValueError(f"more than {DEPTH} levels or {EVENTS:,} values")
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many nodes it is with every alias written out; one that holds itself is endless."""
+    if id(node) not in known:
+        known[id(node)] = NODES + 1  # until it is known, which it is not within itself
+        parts: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            parts = node.value
+        known[id(node)] = 1 + sum(_expanded(part, known) for part in parts)
+    return known[id(node)]
