@@ -10,7 +10,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.records import check_findings
-from csot.records.findings import CORRECTED, GIVEN, IS_ISSUE, NOTE, PREDICTED, SCORE, VERIFIED
+from csot.records.findings import (
+    CORRECTED,
+    FINDINGS_COLUMNS,
+    GIVEN,
+    IS_ISSUE,
+    NOTE,
+    PREDICTED,
+    SCORE,
+    VERIFIED,
+)
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -47,8 +56,11 @@ class Population:
 
 
 def population_of(findings: pd.DataFrame) -> tuple[Population, list[Any]]:
-    """From a findings table, and the classes in the order of their numbers."""
-    check_findings(findings)
+    """From a findings table, and the classes in the order of their numbers.
+
+    Further columns, such as those of ``find_label_issues``, are allowed.
+    """
+    check_findings(findings[[name for name in FINDINGS_COLUMNS if name in findings]])
     numbers: dict[Any, int] = {}
 
     def codes(column: str) -> Ints:
