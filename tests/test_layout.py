@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "allocation": {"ot"},
     "embed": {"data"},
     "clean": {"ot", "curriculum", "allocation", "data", "embed", "records"},
-    "annotators": {"ot", "clean"},
+    "annotators": {"ot", "clean", "records"},
     "methods": {"ot", "curriculum", "allocation", "data", "nets"},
     "training": {"ot", "curriculum", "allocation", "data", "nets", "methods", "records"},
     "report": {"records"},

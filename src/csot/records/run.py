@@ -22,6 +22,7 @@ from csot.records.findings import (
     ID,
     IS_ISSUE,
     LABEL_COLUMNS,
+    REASON,
     SCORE,
     check_findings,
 )
@@ -124,7 +125,7 @@ class Run:
 
     def write_findings(self, findings: pd.DataFrame) -> Path:
         """findings.csv and, with pyarrow, findings.parquet. Ids must differ."""
-        check_findings(findings)
+        findings = check_findings(findings)
         ids, id_kind = tables.id_column(findings.index)
         label_kind = kind_of(_labels(findings))
         frame = findings.reset_index(drop=True)
@@ -146,6 +147,8 @@ class Run:
     def read_findings(self) -> pd.DataFrame:
         """The table of `check_findings`; ids and labels have the types they were written with."""
         frame = self._read_by_id(FINDINGS)
+        if REASON not in frame:  # a run of an older version
+            frame[REASON] = ""
         missing = [name for name in FINDINGS_COLUMNS if name not in frame]
         if missing:
             raise ValueError(f"{self._file(FINDINGS)} lacks the columns {missing}")
