@@ -68,6 +68,7 @@ def small() -> tuple[Coded, dict[str, Any]]:
             "confidence": [0.9, 0.9, 0.8, 0.8, 0.3, 1.0],
             "status": ["clean", "corrected", "clean", "corrected", "uncertain", "corrected"],
             "note": ["", "", "", "", "no class fits", "no label given"],
+            "reason": ["", "Looks like b (90 %), not a (10 %).", "", "", "", ""],
         }
     )
     return encode(findings, ["a", "b", "c", "d"]), {"class_names": ["a", "b", "c", "d"]}
@@ -81,8 +82,13 @@ def test_the_headline_by_hand() -> None:
     assert head.expected == pytest.approx(0.1 + 0.9 + 0.2 + 0.8 + 0.7)
     variance = 2 * 0.09 + 2 * 0.16 + 0.21
     assert head.spread == pytest.approx(2 * variance**0.5)
-    assert head.noise_rate == pytest.approx(2.7 / 5)
-    assert numbers.headline(coded, {**summary, "noise_rate": 0.25}).noise_rate == 0.25
+    assert (head.issues, head.replaced) == (3, 2), "one is kept, but worth a look"
+    assert head.noise.rate == pytest.approx(2.7 / 5)
+    assert head.informative
+    assert numbers.headline(coded, {**summary, "noise_rate": 0.25}).noise.rate == 0.25
+    said = {"noise_rate": 0.25, "warning": "Too weak.", "informative": False}
+    told = numbers.headline(coded, {**summary, **said})
+    assert (told.warning, told.informative) == ("Too weak.", False)
 
 
 def test_pairs_classes_and_histogram_by_hand() -> None:
