@@ -63,13 +63,13 @@ def one(posterior: list[float], given: int, **more: Any) -> str:
             [0.1, 0.9, 0.0],
             0,
             {"misfit": True},
-            "Fits none of the classes well; dog (90 %) comes closest.",
+            "Fits none of the classes well; dog comes closest.",
         ),
         (
             [0.1, 0.9, 0.0],
             -1,
             {"misfit": True},
-            "No label given; fits none of the classes well; dog (90 %) comes closest.",
+            "No label given; fits none of the classes well; dog comes closest.",
         ),
         (
             [0.9, 0.1, 0.0],

@@ -91,6 +91,26 @@ def test_the_headline_by_hand() -> None:
     assert (told.warning, told.informative) == ("Too weak.", False)
 
 
+@pytest.mark.parametrize("informative", [True, False])
+def test_the_warning_and_the_reasons_are_in_the_page(tmp_path: Path, informative: bool) -> None:
+    known = {"noise_rate_interval": [0.02, 0.33], "noise_rate": 0.12, "informative": informative}
+    run = write_run(
+        tmp_path / "run",
+        np.arange(40) % 2,
+        ["cat", "dog"],
+        np.random.default_rng(0),
+        extra={**known, "warning": "The prediction differs from <20> labels."},
+    )
+    found = run.read_findings()
+    found["reason"] = "Looks like dog (97 %), not cat (1 %)."
+    run.write_findings(found)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert page.count("The prediction differs from &lt;20&gt; labels.") == 1
+    assert ("between 2\u00a0% and 33\u00a0%" in page) == informative
+    assert ("do not predict the labels beyond chance" in page) != informative
+    assert "Looks like dog (97\u00a0%), not cat (1\u00a0%)." in page
+
+
 def test_pairs_classes_and_histogram_by_hand() -> None:
     coded, _ = small()
     found = numbers.pairs(coded)

@@ -36,8 +36,8 @@ def describe_disagreement(findings: pd.DataFrame, noise: NoiseEstimate) -> str:
         f"The prediction differs from {count:,} of {n:,} labels ({100 * share:.0f} %), but only "
         f"{100 * noise.rate:.1f} % are estimated to be wrong{noise.range_words(', possibly ')}. "
         "Either the features or probabilities are too weak to tell these classes apart, or many "
-        "more labels are wrong; the labels alone cannot say which. Verify about 100 rows (`csot "
-        "audit RUN`, or csot.propose_audit in Python) and pass them as verified= (`--verified`)."
+        "more labels are wrong; the labels alone cannot say which. Verify about 100 rows (csot "
+        "audit RUN, or csot.propose_audit in Python) and pass them as verified= (--verified)."
     )
 
 

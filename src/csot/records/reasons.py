@@ -25,7 +25,7 @@ FITS = "The label %s fits (%s)."
 REPLACED = "Looks like %s (%s), not %s (%s)."
 NOT_ENOUGH = "The prediction is %s (%s), which is not enough to doubt the label."
 FITS_BEST = "The label %s fits best (%s), but %s (%s) is possible"
-UNLIKE = "fits none of the classes well; %s (%s) comes closest."
+UNLIKE = "fits none of the classes well; %s comes closest."
 SHARES = ["under 1 %", *(f"{k} %" for k in range(1, 100)), "over 99 %"]
 PLAIN_NAME = re.compile(r"[\w-]+")
 
@@ -102,8 +102,8 @@ def reasons(verdicts: Verdicts, names: Sequence[Any]) -> npt.NDArray[np.object_]
         fill(unlabelled, UNINFORMATIVE_UNLABELLED)
         fill(~none, UNINFORMATIVE)
     misfit = none if v.misfit is None else v.misfit
-    fill(misfit & unlabelled, f"No label given; {UNLIKE}", *suggestion)
-    fill(misfit, UNLIKE[0].upper() + UNLIKE[1:], *suggestion)
+    fill(misfit & unlabelled, f"No label given; {UNLIKE}", suggestion[0])
+    fill(misfit, UNLIKE[0].upper() + UNLIKE[1:], suggestion[0])
     if v.rare is not None:
         fill(v.rare, "Too few rows are labelled %s to judge this label.", label[0])
     fill(unlabelled & sure, UNLABELLED, *suggestion)
