@@ -134,6 +134,7 @@ def test_image_folder(folder: Path, digits: Digits) -> None:
     assert content(folder / "data") == before, "the input is never touched"
     assert "skipped 3/broken.png: unreadable" in result.stderr
     assert "labels that look wrong" in result.stdout
+    assert "kept, but worth a look" in result.stdout
     assert "Results in run; look at run/report.html" in result.stdout
     order = np.argsort(names)
     digits.check(folder / "run", order)

@@ -29,8 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "curriculum": {"ot"},
     "allocation": {"ot"},
     "embed": {"data", "untrusted"},
-    "annotators": {"ot", "clean"},
-    "clean": {"threads", "ot", "curriculum", "allocation", "data", "embed", "records"},
+    "clean": {"threads", "ot", "curriculum", "allocation", "data", "embed", "records", "untrusted"},
+    "annotators": {"ot", "clean", "records"},
     "methods": {"ot", "curriculum", "allocation", "data", "nets"},
     "training": {
         "ot",

@@ -23,6 +23,7 @@ COLUMNS = [
     "confidence",
     "status",
     "note",
+    "reason",
 ]
 NAMES = np.array(["ant", "bee", "cat"])
 
@@ -61,9 +62,12 @@ def test_everything_learned_is_there(blobs: Any) -> None:
     assert findings["label_score"].between(0, 1).all()
     assert findings["confidence"].between(1 / 3, 1).all()
     assert set(findings["status"]) <= {"clean", "corrected", "uncertain"}
-    assert (
-        findings["is_label_issue"] == (findings["given_label"] != findings["corrected_label"])
-    ).all()
+    changed = findings["given_label"] != findings["corrected_label"]
+    assert findings.loc[changed, "is_label_issue"].all()
+    kept = findings[findings["is_label_issue"] & ~changed]
+    assert (kept["status"] == "uncertain").all()
+    assert kept["reason"].str.endswith("worth a look.").all()
+    assert findings["reason"].str.endswith(".").all()
     assert findings.loc[0, "is_label_issue"]
     assert cleaner.noise_matrix_.index.tolist() == cleaner.noise_matrix_.columns.tolist()
     np.testing.assert_allclose(cleaner.noise_matrix_.sum(axis=1), 1.0, atol=1e-5)
@@ -84,6 +88,7 @@ def test_the_report_names_what_was_found(blobs: Any) -> None:
     x, y = blobs
     text = fit(x, NAMES[y]).report()
     assert "of 150 labels look wrong" in text
+    assert "The estimated noise rate is" in text
     assert f"{NAMES[y[0]]} -> " in text
 
 

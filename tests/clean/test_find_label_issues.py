@@ -29,6 +29,7 @@ COLUMNS = {
     "confidence",
     "status",
     "note",
+    "reason",
 }
 
 

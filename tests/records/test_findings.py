@@ -22,6 +22,7 @@ def findings(**columns: Any) -> pd.DataFrame:
         "confidence": [0.99, 0.97, 0.48, 0.8],
         "status": ["clean", "corrected", "uncertain", "corrected"],
         "note": ["", "", "no class fits", "no label given"],
+        "reason": ["", "Looks like dog (97 %), not cat (3 %).", "", ""],
         **columns,
     }
     return pd.DataFrame(cells, index=pd.Index(["a", "b", "c", "d"], name="id"))
@@ -54,6 +55,7 @@ def test_an_empty_table_passes() -> None:
         ({"status": ["clean", "clean", "uncertain", "corrected"]}, "differs from the label"),
         ({"corrected_label": ["cat", "dog", "cat", "dog"]}, "repeats the label"),
         ({"note": ["", None, "", ""]}, "note is not text.*'b'"),
+        ({"reason": ["", "", 1.0, ""]}, "reason is not text.*'c'"),
         ({"extra": 1}, "must have the columns"),
     ],
 )

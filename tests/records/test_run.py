@@ -289,6 +289,14 @@ def finish(run: Run, source: dict[str, str]) -> None:
     run.write_summary({"n_rows": 2, "class_names": ["a", "b"], "source": source})
 
 
+def test_findings_of_an_older_version_have_empty_reasons(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run")
+    finish(run, {"path": "one"})
+    table = pd.read_csv(run.path / "findings.csv", dtype=str, keep_default_na=False)
+    table.drop(columns="reason").to_csv(run.path / "findings.csv", index=False)
+    assert run.read_findings()["reason"].tolist() == ["", ""]
+
+
 def test_create_protects_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
     for force in (False, True):
@@ -302,7 +310,7 @@ def test_create_protects_what_is_there(tmp_path: Path) -> None:
     for source in (None, {"path": "two"}):
         with pytest.raises(ValueError, match="other data"):
             Run.create(path, source=source)
-    assert Run.create(path, source={"path": "one"}).read_findings().shape == (2, 8)
+    assert Run.create(path, source={"path": "one"}).read_findings().shape == (2, 9)
     (path / ".findings.csv.0123.partial").write_bytes(b"left by a killed process")
     Run.create(path, force=True, source={"path": "two"})
     assert sorted(file.name for file in path.iterdir()) == ["cache.npy", "run.json"]

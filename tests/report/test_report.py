@@ -69,6 +69,7 @@ def small() -> tuple[Coded, dict[str, Any]]:
             "confidence": [0.9, 0.9, 0.8, 0.8, 0.3, 1.0],
             "status": ["clean", "corrected", "clean", "corrected", "uncertain", "corrected"],
             "note": ["", "", "", "", "no class fits", "no label given"],
+            "reason": ["", "Looks like b (90 %), not a (10 %).", "", "", "", ""],
         }
     )
     return encode(findings, ["a", "b", "c", "d"]), {"class_names": ["a", "b", "c", "d"]}
@@ -82,8 +83,33 @@ def test_the_headline_by_hand() -> None:
     assert head.expected == pytest.approx(0.1 + 0.9 + 0.2 + 0.8 + 0.7)
     variance = 2 * 0.09 + 2 * 0.16 + 0.21
     assert head.spread == pytest.approx(2 * variance**0.5)
-    assert head.noise_rate == pytest.approx(2.7 / 5)
-    assert numbers.headline(coded, {**summary, "noise_rate": 0.25}).noise_rate == 0.25
+    assert (head.issues, head.replaced) == (3, 2), "one is kept, but worth a look"
+    assert head.noise.rate == pytest.approx(2.7 / 5)
+    assert head.informative
+    assert numbers.headline(coded, {**summary, "noise_rate": 0.25}).noise.rate == 0.25
+    said = {"noise_rate": 0.25, "warning": "Too weak.", "informative": False}
+    told = numbers.headline(coded, {**summary, **said})
+    assert (told.warning, told.informative) == ("Too weak.", False)
+
+
+@pytest.mark.parametrize("informative", [True, False])
+def test_the_warning_and_the_reasons_are_in_the_page(tmp_path: Path, informative: bool) -> None:
+    known = {"noise_rate_interval": [0.02, 0.33], "noise_rate": 0.12, "informative": informative}
+    run = write_run(
+        tmp_path / "run",
+        np.arange(40) % 2,
+        ["cat", "dog"],
+        np.random.default_rng(0),
+        extra={**known, "warning": "The prediction differs from <20> labels."},
+    )
+    found = run.read_findings()
+    found["reason"] = "Looks like dog (97 %), not cat (1 %)."
+    run.write_findings(found)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert page.count("The prediction differs from &lt;20&gt; labels.") == 1
+    assert ("between 2\u00a0% and 33\u00a0%" in page) == informative
+    assert ("do not predict the labels beyond chance" in page) != informative
+    assert "Looks like dog (97\u00a0%), not cat (1\u00a0%)." in page
 
 
 def test_pairs_classes_and_histogram_by_hand() -> None:

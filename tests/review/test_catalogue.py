@@ -92,11 +92,23 @@ def test_an_uncertain_row_asks_about_the_likelier_class(tmp_path: Path) -> None:
     assert c.changes.tolist() == [False, True, False], "precision is about what the run changes"
     assert session.accept_above(0.0, 1, "batch-01") == 1
     assert "changes nothing here by itself" in make_item(session, 0).reason
+    assert make_item(session, 1).reason.startswith("Looks like b ("), "though the table has none"
     table = export.reviewed_csv(c, export.outcome(c, {}, seen_only=False))
     assert [line.split(",")[2] for line in table.splitlines()[1:]] == ["a", "b", "a"]
     session.decide([0], "accept", None, "one", "batch-02")
     assert session.person.label[0] == 1
     session.close()
+
+
+def test_the_reason_of_the_run_is_shown(tmp_path: Path) -> None:
+    found = findings(["x", "y"], ["a", "b"])
+    found["reason"] = ["The prediction agrees with the label.", "Could be b (55 %) or a (40 %)."]
+    run = Run.create(tmp_path / "run")
+    run.write_findings(found)
+    run.write_summary({"n_rows": 2, "class_names": ["a", "b"]})
+    with serving(run) as (server, client):
+        assert server.session.catalogue.reasons == found["reason"].tolist()
+        assert "Could be b (55\u00a0%) or a (40\u00a0%)." in client.get("/one").text
 
 
 def test_the_last_decision_leaves_nothing(tmp_path: Path) -> None:

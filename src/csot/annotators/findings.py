@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.annotators.votes import Votes
+from csot.records.reasons import Verdicts, quoted, reasons
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -58,21 +59,36 @@ def make_findings(
     agreement = np.full(len(truth), np.nan)
     np.divide(agreeing, n_votes, out=agreement, where=n_votes > 0)
     model = truth if predicted is None else predicted
+    guess, issue = model.argmax(1), (label != given) & (given >= 0) & ~locked
+    verdicts = Verdicts(truth, given, guess, model[rows, guess], label, issue, verified=locked)
     return pd.DataFrame(
         {
             "given_label": votes.decode(given),
-            "predicted_label": votes.classes[model.argmax(1)],
+            "predicted_label": votes.classes[guess],
             "corrected_label": votes.classes[label],
-            "is_label_issue": (label != given) & (given >= 0) & ~locked,
+            "is_label_issue": issue,
             "label_score": np.clip(score.astype(np.float64), 0.0, 1.0),
             "confidence": np.clip(confidence, 0.0, 1.0),
             "status": status,
             "note": note,
+            "reason": _reasons(verdicts, votes, agreeing, n_votes),
             "n_votes": n_votes,
             "agreement": agreement,
         },
         index=votes.samples,
     )
+
+
+def _reasons(
+    verdicts: Verdicts, votes: Votes, agreeing: Ints, n_votes: Ints
+) -> npt.NDArray[np.object_]:
+    """The given label being that of the majority, with how many votes the consensus has."""
+    found = reasons(verdicts, votes.classes.tolist())
+    rows = np.flatnonzero(n_votes)
+    names = [quoted(name) for name in votes.classes[verdicts.corrected[rows]].tolist()]
+    counts = zip(agreeing[rows].tolist(), n_votes[rows].tolist(), names, strict=True)
+    found[rows] += np.array([f" {a} of {n} votes say {name}." for a, n, name in counts], object)
+    return found
 
 
 def vote_table(votes: Votes, truth: Floats, findings: pd.DataFrame) -> pd.DataFrame:

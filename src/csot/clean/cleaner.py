@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from csot.clean.disagreement import describe_disagreement, warn_of_disagreement
 from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.evidence import Evidence
 from csot.clean.findings import make_findings, misfits
@@ -27,6 +29,8 @@ from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
 from csot.clean.model import STAGES, FittedModel, fit_model
 from csot.clean.summary import describe, describe_duplicates
 from csot.clean.units import Units
+from csot.records.findings import GIVEN, NOTE, VERIFIED
+from csot.records.noise import NoiseEstimate
 from csot.threads import threads_for
 
 MEMBERS = ("linear", "csot", "fourier", "network")
@@ -85,9 +89,16 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     findings_ : DataFrame
         On the user's own index: given_label, predicted_label, corrected_label, is_label_issue,
-        label_score (low = bad), confidence, status (clean, corrected, uncertain), note.
+        label_score (low = bad), confidence, status (clean, corrected, uncertain), note, and reason:
+        why, in words.
     noise_rate_ : float
         Expected share of wrong labels among the given ones.
+    noise_rate_interval_ : tuple of float
+        From the rate if all overlap of the classes is real to that if labels said nothing beyond
+        the features; narrower with verified rows, which then decide.
+    doubt_ : float
+        How much of the overlap of the classes is put down to wrong labels: 0 none, 1 all that the
+        clusters of the predictions do not support.
     noise_matrix_ : DataFrame
         p(given | true), rows true.
     class_prior_ : Series
@@ -193,6 +204,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._record(model, encoded, locked, index)
         self.duplicate_groups_ = duplicates.group
         duplicates.add_notes(self.findings_, encoded.index)
+        if self.informative_:
+            warn_of_disagreement(self.findings_, self._noise_estimate(), stacklevel=3)
         return self
 
     @_also_called(features="X")
@@ -217,12 +230,39 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def report(self) -> str:
         """What was found, for the terminal."""
         check_is_fitted(self)
-        text = describe(self.findings_, self.noise_rate_, self.noise_matrix_, self.classes_)
+        noise = self._noise_estimate()
+        known = noise if self.informative_ else None
+        text = describe(self.findings_, known, self.noise_matrix_, self.classes_)
         duplicates = describe_duplicates(self.duplicate_groups_, self.findings_["given_label"])
-        text = "\n".join(filter(None, [text, duplicates]))
+        warning = describe_disagreement(self.findings_, noise)
         if not self.informative_:
-            text = "The features do not predict the labels beyond chance: no verdict.\n" + text
-        return text
+            warning = "The features do not predict the labels beyond chance: no verdict."
+        return "\n".join(filter(None, [warning, text, duplicates]))
+
+    def noise_summary(self) -> dict[str, Any]:
+        """The noise rate, how well it is known and why, as summary.json has it.
+
+        ``warning`` is what `fit` warned of, or empty.
+        """
+        check_is_fitted(self)
+        noise, judgement = self._noise_estimate(), self.model_.judgement
+        return {
+            "noise_rate": noise.rate,
+            "noise_rate_interval": noise.interval,
+            "noise_rate_by_class": noise.by_class,
+            "n_verified": noise.n_verified,
+            "doubt": self.doubt_,
+            "overlap": dataclasses.asdict(judgement.overlap),
+            "informative": self.informative_,
+            "warning": describe_disagreement(self.findings_, noise) if self.informative_ else "",
+        }
+
+    def _noise_estimate(self) -> NoiseEstimate:
+        by_class = self.class_prior_.to_numpy() @ (1 - np.diag(self.noise_matrix_.to_numpy()))
+        checked = (self.findings_[NOTE] == VERIFIED) & self.findings_[GIVEN].notna()
+        return NoiseEstimate(
+            self.noise_rate_, self.noise_rate_interval_, float(by_class), int(checked.sum())
+        )
 
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""

@@ -56,7 +56,7 @@ class Duplicates:
         return Duplicates(np.full(n_rows, -1, dtype=np.int64))
 
     def add_notes(self, findings: pd.DataFrame, labels: Integers) -> None:
-        """Fill in the empty notes of rows whose near-duplicates have another label."""
+        """Say of rows whose near-duplicates have another label; in the note only if it is empty."""
         kept = (self.group >= 0) & (labels >= 0)
         n_groups = int(self.group.max(initial=-1)) + 1
         low, high = np.full(n_groups, labels.max(initial=0)), np.full(n_groups, -1)
@@ -66,6 +66,9 @@ class Duplicates:
         note = findings["note"].to_numpy(dtype=object, copy=True)
         note[rows & (note == "")] = NOTE
         findings["note"] = note
+        reason = findings["reason"].to_numpy(dtype=object, copy=True)
+        reason[rows] += f" {NOTE[0].upper()}{NOTE[1:]}."
+        findings["reason"] = reason
 
 
 @dataclass(frozen=True)

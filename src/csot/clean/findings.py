@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.clean.labels import EncodedLabels
+from csot.records.reasons import Verdicts, reasons
 
 CONFIDENT = 0.8
 """Below this posterior of the best class the evidence does not carry a verdict."""
@@ -66,16 +67,30 @@ def make_findings(
     note[given < 0] = "no label given"
     note[misfit] = "no class fits"
     note[locked] = "verified"
+    predicted = probs.argmax(1)
+    verdicts = Verdicts(
+        posterior=posterior,
+        given=given,
+        predicted=predicted,
+        prediction=probs[rows, predicted],
+        corrected=corrected,
+        issue=issue,
+        verified=locked,
+        misfit=misfit,
+        rare=rare,
+        informative=informative,
+    )
     return pd.DataFrame(
         {
             "given_label": labels.decode(given),
-            "predicted_label": labels.classes[probs.argmax(1)],
+            "predicted_label": labels.classes[predicted],
             "corrected_label": labels.classes[corrected],
             "is_label_issue": issue,
             "label_score": np.clip(score.astype(np.float64), 0.0, 1.0),
             "confidence": np.clip(confidence, 0.0, 1.0),
             "status": status,
             "note": note,
+            "reason": reasons(verdicts, labels.classes.tolist()),
         },
         index=index,
     )

@@ -12,6 +12,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from csot.clean.cleaner import LabelCleaner
+from csot.clean.disagreement import warn_of_disagreement
 from csot.clean.evidence import Evidence
 from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
 from csot.clean.findings import make_findings
@@ -19,6 +20,7 @@ from csot.clean.labels import EncodedLabels, encode_labels
 from csot.clean.noise_matrix import first_guess
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import stack
+from csot.records.noise import NoiseEstimate
 
 IN_SAMPLE_AGREEMENT = 0.995
 
@@ -44,7 +46,9 @@ def find_label_issues(
     ``attrs`` of the table hold ``noise_rate`` and ``noise_rate_interval``.
 
     Returns a DataFrame with ``is_label_issue``, ``label_score`` (also as ``label_quality``),
-    ``given_label``, ``predicted_label``, ``corrected_label``, ``confidence``, ``status``, ``note``.
+    ``given_label``, ``predicted_label``, ``corrected_label``, ``confidence``, ``status``, ``note``,
+    ``reason``. A `DisagreementWarning` says where the probabilities contradict far more labels than
+    are judged wrong.
     """
     index = labels.index if isinstance(labels, pd.Series) else None
     probs = np.asarray(pred_probs, dtype=np.float32)
@@ -97,7 +101,10 @@ def find_label_issues(
     )
     labelled = encoded.index >= 0
     rate = float(1 - findings["label_score"].to_numpy()[labelled].mean())
-    return _completed(findings, rate, judgement.noise_rate_interval)
+    table = _completed(findings, rate, judgement.noise_rate_interval)
+    noise = NoiseEstimate(rate, table.attrs["noise_rate_interval"])
+    warn_of_disagreement(findings, noise, stacklevel=2)
+    return table
 
 
 def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement, torch.Tensor]:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from csot.clean.basis import Basis
-from csot.clean.evidence import Evidence, posterior
+from csot.clean.evidence import Evidence
 from csot.clean.explanation import Explanation, Judgement, explain
 from csot.clean.folds import Folds, Integers
 from csot.clean.fourier import FourierMap
@@ -209,12 +209,12 @@ def fit_model(
     informative = information(final.probs, evidence, final.noise) >= INFORMATIVE
     # Noisy labels and features that say nothing look alike: then believe the labels.
     noise = final.noise if informative else torch.eye(evidence.n_classes)
-    tilt = prior_tilt(final.probs, evidence, noise, class_prior)
-    probs = final.probs * tilt.float()
-    probs /= probs.sum(1, keepdim=True)
-    judgement = explain(probs, evidence, noise, measure_overlap(probs, seed), seed)
+    judgement = explain(final.probs, evidence, noise, measure_overlap(final.probs, seed), seed)
     if not informative:
         judgement = replace(judgement, explanation=Explanation(0.0, 1.0, 0.0, noise))
+    tilt = prior_tilt(final.probs, evidence, judgement.explanation, class_prior)
+    probs = final.probs * tilt.float()
+    probs /= probs.sum(1, keepdim=True)
     truth = judgement.explanation.posterior(probs, evidence)
     return FittedModel(
         posterior=truth,
@@ -281,21 +281,24 @@ def _weigh(
 
 
 def prior_tilt(
-    probs: Tensor, evidence: Evidence, noise: Tensor, class_prior: Tensor | None
+    probs: Tensor, evidence: Evidence, explanation: Explanation, class_prior: Tensor | None
 ) -> Tensor:
     """Factors (C,) on p that make the expected class shares those of a prior; 1 without one."""
     wide = probs.double().clamp_min(1e-30)
     tilt = wide.new_ones(wide.shape[1])
     if class_prior is None:
         return tilt
-    likelihood = evidence.likelihood(noise.double())
     target = class_prior.double()
-    for _ in range(50):
+    for _ in range(100):
         # Scaling the classes until their expected shares are the given ones (Saerens et al. 2002).
-        shares = posterior(wide * tilt, likelihood)[0].mean(0)
+        tilted = wide * tilt
+        tilted /= tilted.sum(1, keepdim=True).clamp_min(1e-30)
+        shares = explanation.posterior(tilted, evidence).mean(0)
         if float((shares - target).abs().max()) < 1e-6:
             break
-        tilt = tilt * torch.where(target > 0, target / shares.clamp_min(1e-12), 0.0)
+        # Sharpened probabilities answer a factor by its power.
+        step = (target / shares.clamp_min(1e-12)).clamp(0.1, 10) ** (1 / explanation.power)
+        tilt = tilt * torch.where(target > 0, step, 0.0)
     return tilt
 
 

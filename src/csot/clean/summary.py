@@ -10,25 +10,32 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.clean.duplicates import count_duplicates
+from csot.records.noise import NoiseEstimate
 
 
 def describe(
-    findings: pd.DataFrame, noise_rate: float, noise_matrix: pd.DataFrame, classes: npt.NDArray[Any]
+    findings: pd.DataFrame,
+    noise: NoiseEstimate | None,
+    noise_matrix: pd.DataFrame,
+    classes: npt.NDArray[Any],
 ) -> str:
     """Headline, verdicts, and the commonest confusions."""
     n = len(findings)
     issues = findings[findings["is_label_issue"]]
+    replaced = issues[issues["given_label"] != issues["corrected_label"]]
     counts = findings["status"].value_counts()
     lines = [
-        f"{len(issues):,} of {n:,} labels look wrong; estimated noise rate {noise_rate:.1%}",
+        f"{len(issues):,} of {n:,} labels look wrong: {len(replaced):,} replaced, "
+        f"{len(issues) - len(replaced):,} kept but worth a look",
+        *([] if noise is None else [noise.words()]),
         "  "
         + ", ".join(
             f"{int(counts.get(status, 0)):,} {status}"
             for status in ("clean", "corrected", "uncertain")
         ),
     ]
-    if len(issues):
-        pairs = Counter(zip(issues["given_label"], issues["corrected_label"], strict=True))
+    if len(replaced):
+        pairs = Counter(zip(replaced["given_label"], replaced["corrected_label"], strict=True))
         lines.append("commonest corrections (given -> corrected):")
         lines += [
             f"  {given} -> {corrected}: {count:,}"

@@ -13,6 +13,7 @@ from rich.text import Text
 from csot.commands.program import program
 from csot.commands.terminal import Terminal
 from csot.data import LabelledData
+from csot.records.noise import NoiseEstimate
 
 if TYPE_CHECKING:
     from csot.clean import LabelCleaner
@@ -37,28 +38,32 @@ def show_outcome(
         table.add_row(name, f"{number:,}", f"{number / n:.1%}")
 
     count("rows", n)
-    count("labels that look wrong", int(findings["is_label_issue"].sum()))
-    count("corrected", int((findings["status"] == "corrected").sum()))
+    issues = findings[findings["is_label_issue"]]
+    replaced = issues[issues["given_label"] != issues["corrected_label"]]
+    count("labels that look wrong", len(issues))
+    count("  replaced", len(replaced))
+    count("  kept, but worth a look", len(issues) - len(replaced))
     count("uncertain", int((findings["status"] == "uncertain").sum()))
     unlabelled = sum(label is None for label in data.labels)
     if unlabelled:
         count("without a label", unlabelled)
     if data.skipped:
         table.add_row("skipped", f"{len(data.skipped):,}", "")
-    table.add_row("estimated noise rate", "", f"{cleaner.noise_rate_:.1%}")
     terminal.say(table)
     terminal.say()
+    noise = NoiseEstimate.of_summary(cleaner.noise_summary())
+    if noise is not None and cleaner.informative_:
+        terminal.say(noise.words())
+        terminal.say()
     if not cleaner.informative_:
         terminal.warn("the features do not predict the labels beyond chance: no label was changed")
     duplicates = describe_duplicates(cleaner.duplicate_groups_, findings["given_label"])
     if duplicates:
         terminal.say(f"{duplicates} (duplicates.csv)")
         terminal.say()
-    issues = findings[findings["is_label_issue"]]
     pairs = Counter(
         (str(given), str(right))
-        for given, right in zip(issues["given_label"], issues["corrected_label"], strict=True)
-        if given is not None and str(given) != str(right)
+        for given, right in zip(replaced["given_label"], replaced["corrected_label"], strict=True)
     )
     if pairs:
         confusions = Table("given", "suggested", "rows", box=None, pad_edge=False)

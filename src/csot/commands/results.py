@@ -103,7 +103,7 @@ def summary_of(judged: Judged) -> dict[str, Any]:
         "n_uncertain": int((findings["status"] == "uncertain").sum()),
         "n_unlabelled": int(sum(label is None for label in data.labels)),
         "duplicates": asdict(count_duplicates(cleaner.duplicate_groups_, findings["given_label"])),
-        "noise_rate": cleaner.noise_rate_,
+        **cleaner.noise_summary(),
         "noise_matrix": np.asarray(cleaner.noise_matrix_),
         "class_prior": np.asarray(cleaner.class_prior_),
         "settings": judged.settings,

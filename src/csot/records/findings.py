@@ -18,6 +18,7 @@ SCORE = "label_score"
 CONFIDENCE = "confidence"
 STATUS = "status"
 NOTE = "note"
+REASON = "reason"
 VERIFIED = "verified"
 """The note of a row that a person decided before this run."""
 
@@ -30,6 +31,7 @@ FINDINGS_COLUMNS = (
     CONFIDENCE,
     STATUS,
     NOTE,
+    REASON,
 )
 LABEL_COLUMNS = (GIVEN, PREDICTED, CORRECTED)
 STATUSES: tuple[Status, ...] = ("clean", "corrected", "uncertain")
@@ -43,8 +45,11 @@ def check_findings(frame: pd.DataFrame) -> pd.DataFrame:
 
     ``given_label`` is missing (None or NaN) where no label was given; only there may
     ``corrected_label`` and ``label_score`` be missing too. A ``clean`` row keeps its label and a
-    ``corrected`` row changes it; an ``uncertain`` row may do either.
+    ``corrected`` row changes it; an ``uncertain`` row may do either. A table without the last
+    column, as older versions made it, gets empty reasons.
     """
+    if tuple(frame.columns) == FINDINGS_COLUMNS[:-1]:
+        frame = frame.assign(**{REASON: ""})
     if tuple(frame.columns) != FINDINGS_COLUMNS:
         raise ValueError(
             f"findings must have the columns {list(FINDINGS_COLUMNS)} in this order, "
@@ -70,8 +75,9 @@ def check_findings(frame: pd.DataFrame) -> pd.DataFrame:
     same = frame[GIVEN].astype(object) == frame[CORRECTED].astype(object)
     _refuse(frame, (status == "clean") & ~same, CORRECTED, "differs from the label of a clean row")
     _refuse(frame, (status == "corrected") & same, CORRECTED, "repeats the label it corrects")
-    is_text = frame[NOTE].map(lambda note: isinstance(note, str))
-    _refuse(frame, ~is_text.astype(bool), NOTE, "is not text: use '' for no note")
+    for column in (NOTE, REASON):
+        is_text = frame[column].map(lambda cell: isinstance(cell, str))
+        _refuse(frame, ~is_text.astype(bool), column, f"is not text: use '' for no {column}")
     return frame
 
 

@@ -21,6 +21,7 @@ from csot.records.findings import (
     ID,
     IS_ISSUE,
     LABEL_COLUMNS,
+    REASON,
     SCORE,
     check_findings,
 )
@@ -128,7 +129,7 @@ class Run:
 
     def write_findings(self, findings: pd.DataFrame) -> Path:
         """findings.csv and, with pyarrow, findings.parquet. Ids must differ."""
-        check_findings(findings)
+        findings = check_findings(findings)
         ids, id_kind = tables.id_column(findings.index)
         label_kind = kind_of(_labels(findings))
         frame = findings.reset_index(drop=True)
@@ -154,6 +155,8 @@ class Run:
 
     def _read_findings(self) -> pd.DataFrame:
         frame = self._read_by_id(FINDINGS)
+        if REASON not in frame:  # a run of an older version
+            frame[REASON] = ""
         missing = [name for name in FINDINGS_COLUMNS if name not in frame]
         if missing:
             raise FileError(f"{self._file(FINDINGS)} lacks the columns {missing}")

@@ -31,6 +31,7 @@ class Coded:
     status: Ints
     """Position in STATUSES."""
     notes: list[str]
+    reasons: list[str]
 
     @property
     def labelled(self) -> Bools:
@@ -74,4 +75,5 @@ def encode(findings: pd.DataFrame, class_names: list[Any]) -> Coded:
         confidence=findings["confidence"].to_numpy(dtype=float),
         status=np.array([statuses[s] for s in findings["status"].tolist()], dtype=np.int64),
         notes=findings["note"].tolist(),
+        reasons=findings["reason"].tolist(),
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from csot.records import STATUSES
+from csot.records.noise import NoiseEstimate
 from csot.report.coded import Coded, Floats, Ints
 
 
@@ -19,6 +20,8 @@ class Headline:
     rows: int
     labelled: int
     issues: int
+    replaced: int
+    """Issues whose label is another one now; the other issues keep theirs."""
     clean: int
     corrected: int
     uncertain: int
@@ -26,7 +29,9 @@ class Headline:
     skipped: int
     expected: float
     spread: float
-    noise_rate: float
+    noise: NoiseEstimate
+    informative: bool
+    warning: str
     duplicates: int
     duplicate_pairs: int
     duplicate_pairs_differ: int
@@ -65,13 +70,15 @@ def headline(coded: Coded, summary: Mapping[str, Any]) -> Headline:
     doubt = coded.doubt
     labelled = int(coded.labelled.sum())
     expected = float(doubt.sum())
-    rate = summary.get("noise_rate")
+    issue = coded.issue & coded.labelled
+    noise = NoiseEstimate.of_summary(summary)
     found = summary.get("duplicates")
     duplicates = found if isinstance(found, dict) else {}
     return Headline(
         rows=len(coded.given),
         labelled=labelled,
-        issues=int((coded.issue & coded.labelled).sum()),
+        issues=int(issue.sum()),
+        replaced=int((issue & (coded.corrected != coded.given)).sum()),
         clean=int(coded.has_status("clean").sum()),
         corrected=int(coded.has_status("corrected").sum()),
         uncertain=int(coded.has_status("uncertain").sum()),
@@ -80,7 +87,9 @@ def headline(coded: Coded, summary: Mapping[str, Any]) -> Headline:
         expected=expected,
         # Rows wrong independently, each with the probability 1 - score.
         spread=2 * float(np.sqrt(np.clip(doubt * (1 - doubt), 0, None).sum())),
-        noise_rate=float(rate) if rate is not None else expected / max(labelled, 1),
+        noise=noise or NoiseEstimate(expected / max(labelled, 1)),
+        informative=summary.get("informative") is not False,
+        warning=str(summary.get("warning") or ""),
         duplicates=int(duplicates.get("rows") or 0),
         duplicate_pairs=int(duplicates.get("pairs") or 0),
         duplicate_pairs_differ=int(duplicates.get("pairs_with_different_labels") or 0),

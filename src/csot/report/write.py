@@ -123,6 +123,7 @@ def _row_data(
         "status": coded.status[rows].tolist(),
         "note": [notes[coded.notes[row]] for row in rows],
         "notes": [_clip(note, TEXT_LIMIT) for note in notes],
+        "reason": [_clip(_unbroken(coded.reasons[row]), TEXT_LIMIT) for row in rows],
         "text": [],
         "image": [],
     }
@@ -177,6 +178,11 @@ def _title(summary: Mapping[str, Any]) -> str:
     return Path(path).name if isinstance(path, str) else ""
 
 
+def _unbroken(text: str) -> str:
+    """A number and its per cent sign stay on one line."""
+    return text.replace(" %", "\u00a0%")
+
+
 def _clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -194,6 +200,7 @@ def _environment() -> Environment:
     environment.filters["amount"] = lambda value: f"{value:,.{0 if value >= 9.95 else 1}f}"
     environment.filters["percent"] = lambda value: f"{value * 100:.1f} %"
     environment.filters["value"] = _value
+    environment.filters["unbroken"] = _unbroken
     environment.globals["source"] = lambda name: Markup(_source(name))
     return environment
 

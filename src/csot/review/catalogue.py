@@ -19,6 +19,7 @@ from csot.records.findings import (
     IS_ISSUE,
     NOTE,
     PREDICTED,
+    REASON,
     SCORE,
     VERIFIED,
 )
@@ -58,6 +59,8 @@ class Catalogue:
     """Position in STATUSES."""
     issue: Bools
     notes: list[str]
+    reasons: list[str]
+    """Why, in words; empty in runs of older versions."""
     locked: Bools
     """Verified before this run."""
     probabilities: npt.NDArray[np.float32] | None
@@ -152,6 +155,7 @@ def load_catalogue(run: Run) -> Catalogue:
         status=np.asarray(status, dtype=np.int64),
         issue=findings[IS_ISSUE].to_numpy(dtype=np.bool_),
         notes=notes,
+        reasons=findings[REASON].tolist(),
         locked=locked,
         probabilities=probabilities,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from csot.records import STATUSES
+from csot.records.reasons import quoted, short_reason
 from csot.review.ledger import CODES
 from csot.review.session import Session
 
@@ -139,7 +140,7 @@ def make_item(session: Session, row: int) -> Item:
         card=card,
         status=STATUSES[int(c.status[row])],
         note=c.notes[row],
-        reason=_reason(card, c.notes[row], neighbours, c.standing[row] == c.given[row]),
+        reason=_reason(session, card, neighbours),
         likely=likely,
         text=clip(samples.text(row), TEXT_LIMIT),
         cells=[(clip(name, 80), clip(cell, 400)) for name, cell in cells],
@@ -223,35 +224,29 @@ def _offered(session: Session, row: int) -> list[int]:
     return sorted(wanted)
 
 
-def _reason(card: Card, note: str, neighbours: list[Card], stays: bool) -> str:
-    """Why the row is here, in words."""
-    parts = []
-    if card.given is None:
-        parts.append("It has no label; the suggestion is the likeliest class.")
-    elif card.differs and card.score is not None:
-        parts.append(
-            f"The label “{card.given}” is right with a probability of {chance(card.score)}, "
-            f"“{card.suggested}” with {chance(card.confidence)}."
-        )
-    elif card.score is not None:
-        parts.append(
-            f"The label “{card.given}” is right with a probability of {chance(card.score)}."
-        )
+def _reason(session: Session, card: Card, neighbours: list[Card]) -> str:
+    """Why the row is here: what the run says, then what its neighbours say."""
+    c, row = session.catalogue, card.row
+    parts = [whole(c.reasons[row]).replace(" %", "\u00a0%") or _older_reason(card, c.notes[row])]
     if neighbours:
         count = len(neighbours)
         same = sum(near.given == card.suggested for near in neighbours)
         verb = "is" if same == 1 else "are"
-        words = f"{same} of its {count} nearest neighbours {verb} labelled “{card.suggested}”"
+        words = f"{same} of its {count} nearest neighbours {verb} labelled {quoted(card.suggested)}"
         if card.differs and card.given is not None:
-            words += f", {sum(near.given == card.given for near in neighbours)} “{card.given}”"
+            as_given = sum(near.given == card.given for near in neighbours)
+            words += f", {as_given} {quoted(card.given)}"
         parts.append(words + ".")
-    if stays and card.differs:
+    if card.differs and c.standing[row] == c.given[row]:
         parts.append("The run is not sure, and changes nothing here by itself.")
-    if note == "verified":
-        parts.append("A person verified it before this run.")
-    elif note and note != "no label given":
-        parts.append(note[0].upper() + note[1:] + ".")
     return " ".join(parts)
+
+
+def _older_reason(card: Card, note: str) -> str:
+    """Of a run whose findings have no reasons."""
+    score = 1.0 if card.score is None else card.score
+    words = short_reason(card.given, score, card.suggested, card.confidence)
+    return f"{words} {note[:1].upper()}{note[1:]}." if note else words
 
 
 def percent(share: float) -> str:

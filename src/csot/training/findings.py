@@ -14,6 +14,7 @@ from csot.data.errors import require
 from csot.data.samples import Samples
 from csot.data.training import TrainingData
 from csot.methods._base import Judgement
+from csot.records.reasons import Verdicts, reasons
 from csot.training.folder import IMAGES
 
 PICTURES = 5000
@@ -42,6 +43,9 @@ def findings_of(data: TrainingData, judgement: Judgement, rows: Tensor) -> pd.Da
     note = np.where(held, "held out", "").astype(object)
     note[~labelled] = "no label given"
     names = np.array([*data.class_names, None], dtype=object)
+    verdicts = Verdicts(posterior, given, best, posterior.max(1), corrected, changes)
+    reason = reasons(verdicts, data.class_names)
+    reason[held] += " Held out of training."
     return pd.DataFrame(
         {
             "given_label": names[given],
@@ -52,6 +56,7 @@ def findings_of(data: TrainingData, judgement: Judgement, rows: Tensor) -> pd.Da
             "confidence": np.clip(confidence, 0.0, 1.0),
             "status": status,
             "note": note,
+            "reason": reason,
         },
         index=pd.Index(data.ids, dtype=object),
     )

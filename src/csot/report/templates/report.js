@@ -53,7 +53,7 @@
   let haystack = null;
   const searchable = () => {
     haystack ??= rows.id.map((id, i) => [
-      id, rows.text[i] || "", label(rows.given[i]), label(rows.corrected[i]), rows.notes[rows.note[i]],
+      id, rows.text[i] || "", label(rows.given[i]), label(rows.corrected[i]), rows.notes[rows.note[i]], rows.reason[i],
     ].join("\n").toLowerCase());
     return haystack;
   };
@@ -117,6 +117,7 @@
     if (rows.text[i]) words.append(make("div", "text", rows.text[i]));
     const alone = !rows.text[i] && !rows.image[i];
     words.append(make("bdi", alone ? "id alone" : "id", rows.id[i]));
+    if (rows.reason[i]) words.append(make("div", "reason", rows.reason[i]));
     box.append(words);
     node.append(box);
     return node;
@@ -143,7 +144,7 @@
     const line = make("span", "state");
     line.append(make("span", `dot ${name}`), make("span", "", name[0].toUpperCase() + name.slice(1)));
     status.append(line);
-    if (rows.note[i]) status.append(make("span", "sub", rows.notes[rows.note[i]]));
+    if (rows.note[i] && !rows.reason[i]) status.append(make("span", "sub", rows.notes[rows.note[i]]));
     row.append(sampleCell(i), was, now, sure, score, status);
     return row;
   };
