@@ -19,23 +19,29 @@ def read_data(
     columns: Columns | None = None,
     root: Path | None = None,
     check: Callable[[Path], str | None] = fault,
+    labelled: bool = True,
 ) -> LabelledData:
-    """What `path` is: a folder of images or arrays, a table, or an .npz file."""
+    """What `path` is: a folder of images or arrays, a table, or an .npz file.
+
+    Unless it has to be `labelled`, labels may be missing or all the same.
+    """
     columns = columns or Columns()
     if not path.exists():
         raise DataError(f"{path} does not exist; pass a folder of images, a table or an .npz file")
     suffix = path.suffix.lower()
     if path.is_file() and suffix in CSV_SUFFIXES | PARQUET_SUFFIXES:
-        return read_table(path, columns, root, check)
+        return read_table(path, columns, root, check, labelled)
     if columns != Columns() or root is not None:
         raise DataError(
             f"{path} is no table: --label, --text, --image, --id, --group, --features, --annotator "
             "and --root are for CSV and Parquet files"
         )
     if path.is_dir():
-        return read_array_folder(path) if is_array_folder(path) else read_image_folder(path, check)
+        if is_array_folder(path):
+            return read_array_folder(path, labelled)
+        return read_image_folder(path, check, labelled)
     if suffix == ".npz":
-        return read_npz(path)
+        return read_npz(path, labelled)
     raise DataError(
         f"{path}: files of the kind {suffix or 'without an ending'!r} are not read; pass a folder "
         "of images, .csv, .tsv, .parquet or .npz"

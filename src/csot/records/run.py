@@ -43,6 +43,7 @@ LABEL_STUDIO_CONFIG = "label_studio.xml"
 REPORT = "report.html"
 ANNOTATORS = "annotators.csv"
 VOTES = "votes.csv"
+CLEANER = "cleaner.npz"
 NULLABLE: dict[Kind, Any] = {"integer": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}
 """Label columns in Parquet, where None beside integers must not make them floats."""
 OUTPUTS = (
@@ -58,6 +59,7 @@ OUTPUTS = (
     LABEL_STUDIO_CONFIG,
     ANNOTATORS,
     VOTES,
+    CLEANER,
     REPORT,
 )
 
@@ -288,6 +290,11 @@ class Run:
     def report_path(self) -> Path:
         """Where the report goes."""
         return self._file(REPORT)
+
+    @property
+    def cleaner_path(self) -> Path:
+        """Where the fitted cleaner is; a run that only judged, or weighed votes, has none."""
+        return self._file(CLEANER)
 
     @property
     def image_root(self) -> Path:
