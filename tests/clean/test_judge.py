@@ -89,7 +89,7 @@ def test_missing_labels_verified_ones_and_misfits(digits: Digits) -> None:
     assert list(found.index) == [f"r{k}" for k in range(6)]
     assert found["note"].tolist()[:2] == ["no label given", "verified"]
     assert found["note"].tolist()[5] == "no class fits"
-    assert found["corrected_label"].tolist()[:2] == truth[:2].tolist()
+    assert found["corrected_label"].iloc[1] == truth[1]
     assert found["confidence"].iloc[1] == 1.0
     assert not found["is_label_issue"].iloc[:2].any()
     mask = digits.cleaner.judge(rows, labels, verified=[False] * 5 + [True])
@@ -176,7 +176,7 @@ def test_types_of_labels_and_ids_are_kept(
     ids = {
         None: None,
         "text": [f"row {k}" for k in range(40)],
-        "dates": pd.date_range("2024-01-01", periods=40),
+        "dates": np.arange("2024-01-01", "2024-02-10", dtype="datetime64[D]"),
         "numbers": np.arange(40)[::-1],
     }[index]
     labels = np.repeat(classes, 20)
