@@ -135,9 +135,9 @@ def test_images(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     right = [label == truth[Path(key).stem] for key, label in found["corrected_label"].items()]
     assert np.mean(right) > 0.9
     assert "changed" not in refused(files.folder / "new.npz", "--with", "run", "--out", "x")
-    shutil.move("new/d1", "new/e1")
+    shutil.move("new/d1", "new/d1s")
     message = refused("new", "--with", "run", "--out", "x")
-    assert "'e1'" in message
+    assert "'d1s'" in message
     assert "did you mean 'd1'?" in message
     (tmp_path / "pixels_of.py").write_text(EMBEDDER + "# other\n")
     assert "has changed since run was made" in refused("new", "--with", "run", "--out", "x")
