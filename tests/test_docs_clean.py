@@ -37,6 +37,7 @@ def write_inputs(folder: Path) -> None:
     measured["site"] = [f"s{k // 3}" for k in range(12)]
     measured |= dict(zip(("width", "height", "weight"), size, strict=True))
     pd.DataFrame(measured).to_csv(folder / "measured.csv", index=False)
+    pd.DataFrame(measured)[:1].to_csv(folder / "new.csv", index=False)
     np.savez(folder / "features.npz", features=size.T, labels=np.array(kinds))
     own = "def embed(paths):\n    return [[sum(path.read_bytes()), 1.0] for path in paths]\n"
     (folder / "my_model.py").write_text(own)
@@ -53,13 +54,19 @@ def test_command(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     write_inputs(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    if "--with" in arguments:
+        run_name = arguments[arguments.index("--with") + 1]
+        earlier = next(line for line in COMMANDS if line.endswith(f"--out {run_name}"))
+        assert CliRunner().invoke(app, shlex.split(earlier)[1:]).exit_code == 0
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     run = tmp_path / arguments[arguments.index("--out") + 1]
     written = {path.name for path in run.iterdir()}
     table = PAGE.partition("## What it writes")[2].partition("\n## ")[0]
-    named = set(re.findall(r"`(\w+\.(?:csv|json|html|npy|xml))`", table))
-    assert named - {"embeddings.npy", "embeddings.json"} <= written
+    named = set(re.findall(r"`(\w+\.(?:csv|json|html|npy|npz|xml))`", table))
+    absent = {"embeddings.npy", "embeddings.json"}
+    absent |= {"cleaner.npz"} if "--with" in arguments else set()
+    assert named - absent <= written
 
 
 def test_every_option_is_on_the_page() -> None:

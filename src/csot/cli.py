@@ -166,6 +166,14 @@ def clean(
         Duplicates,
         typer.Option(help="Near-duplicates: keep them out of each other's training, or not."),
     ] = Duplicates.group,
+    judge_with: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            metavar="RUN",
+            help="Judge DATA with what another run of csot clean learned; nothing is fitted.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The result depends on the data and on it.")] = 0,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the results of other data in RUN.")
@@ -177,6 +185,7 @@ def clean(
     DATA is never changed. RUN gets findings.csv, corrected.csv, report.html and more.
     """
     from csot.commands.clean import CleanOptions, run_clean
+    from csot.commands.judge import run_judge
     from csot.commands.terminal import Terminal
     from csot.data import Columns
 
@@ -203,9 +212,10 @@ def clean(
         force=force,
         allow_outside=allow_outside,
         excel_safe=excel_safe,
+        judge_with=judge_with,
     )
     with Terminal(quiet) as terminal:
-        run_clean(options, terminal)
+        (run_clean if judge_with is None else run_judge)(options, terminal)
 
 
 MACHINE = "Machine"

@@ -41,7 +41,17 @@ class Basis:
 
     def without_training_rows(self) -> Basis:
         """The same map, without the coordinates of the rows it was made from."""
-        copy = object.__new__(Basis)
-        copy._mean, copy._axes, copy.variances = self._mean, self._axes, self.variances
-        copy.rows = self.rows[:0]
-        return copy
+        return Basis.restore(self.parameters())
+
+    def parameters(self) -> dict[str, Tensor]:
+        """All that defines the map."""
+        return {"mean": self._mean, "axes": self._axes, "variances": self.variances}
+
+    @staticmethod
+    def restore(parameters: dict[str, Tensor]) -> Basis:
+        """The map with these parameters, without training rows."""
+        basis = object.__new__(Basis)
+        basis._mean, basis._axes = parameters["mean"], parameters["axes"]
+        basis.variances = parameters["variances"]
+        basis.rows = basis._axes.new_zeros(0, basis._axes.shape[1] + 1)
+        return basis

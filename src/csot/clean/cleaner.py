@@ -6,7 +6,9 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -23,10 +25,13 @@ from threadpoolctl import threadpool_limits
 from csot.clean.disagreement import describe_disagreement, warn_of_disagreement
 from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.evidence import Evidence
-from csot.clean.findings import make_findings, misfits
+from csot.clean.explanation import rate_of_new_rows
+from csot.clean.findings import Rules, make_findings
 from csot.clean.groups import check_groups, encode_groups, join_groups
 from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
+from csot.clean.misfit import ClassDistances
 from csot.clean.model import STAGES, FittedModel, fit_model
+from csot.clean.saved import load_state, save_state
 from csot.clean.summary import describe, describe_duplicates
 from csot.clean.units import Units
 from csot.records.findings import GIVEN, NOTE, VERIFIED
@@ -158,12 +163,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoded, locked = _encode(y, verified)
         self._check_settings()
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], ensure_min_samples=2)
-        if len(encoded.index) != len(rows):
-            raise ValueError(
-                f"labels has {len(encoded.index)} entries but features has {len(rows)} rows; pass "
-                "one label a row"
-            )
-        index = _index_of(X, y, sample_ids, len(rows))
+        index = _index_of(X, y, sample_ids, len(rows), len(encoded.index))
         if len(encoded.classes) < 2:
             raise ValueError(
                 f"labels contain {len(encoded.classes)} class; at least 2 classes are needed to "
@@ -201,6 +201,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 groups=joint,
             )
         self.units_ = units
+        truth = model.posterior.numpy()
+        self.rules_ = Rules.of(truth, encoded.index, locked)
+        self.class_distances_ = ClassDistances.of(model.rows.double().numpy(), truth)
         self._record(model, encoded, locked, index)
         self.duplicate_groups_ = duplicates.group
         duplicates.add_notes(self.findings_, encoded.index)
@@ -226,6 +229,66 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = self.predict_proba(X).argmax(1)
         predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
+
+    @_also_called(features="X", labels="y")
+    def judge(self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None) -> pd.DataFrame:
+        """Verdicts on rows that were not there at ``fit``: a table like ``findings_``.
+
+        ``y`` holds labels of the classes of ``fit``, missing where none is given; ``verified`` as
+        in ``fit``. Nothing is learned from these rows: the verdict on a row is the same whichever
+        rows come with it. ``pred_probs`` of ``fit``, which only it had, take no part.
+        """
+        return self.transfer(X, y, sample_ids, verified).findings_
+
+    @_also_called(features="X", labels="y")
+    def transfer(
+        self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None
+    ) -> LabelCleaner:
+        """A cleaner with the same model, whose findings and report are on the rows of ``judge``.
+
+        ``findings_``, ``posterior_`` and the noise rate are those of the new rows; the noise
+        matrix and the class shares are those of ``fit``. Near-duplicates are not looked for.
+        """
+        check_is_fitted(self)
+        encoded, locked = _encode(y, verified, self.classes_)
+        rows = validate_data(self, X=X, dtype=[np.float32, np.float64], reset=False)
+        index = _index_of(X, y, sample_ids, len(rows), len(encoded.index))
+        evidence = Evidence(
+            torch.from_numpy(encoded.index), torch.from_numpy(locked), len(self.classes_)
+        )
+        model = self.model_
+        with torch.no_grad():
+            features = torch.from_numpy(self.units_(rows, np.float64))
+            probs = model.logits(features).softmax(1)
+            interval = rate_of_new_rows(model.judgement.explanation, probs, evidence)
+            judged = replace(
+                model,
+                posterior=model.judge(probs, evidence),
+                probs=probs,
+                rows=model.coordinates(features),
+                rounds=[],
+                judgement=replace(model.judgement, noise_rate_interval=interval),
+            )
+        other = LabelCleaner(**self.get_params(deep=False))
+        other.__dict__.update(self.__dict__)
+        other._record(judged, encoded, locked, index)
+        other.duplicate_groups_ = Duplicates.none(len(rows)).group
+        return other
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted cleaner to one .npz file, without pickle; ``load`` reads it.
+
+        The training rows are not in it. A ``random_state`` that is a RandomState becomes None.
+        """
+        check_is_fitted(self)
+        save_state(Path(path), self.__dict__)
+
+    @classmethod
+    def load(cls, path: str | Path) -> LabelCleaner:
+        """A cleaner that ``save`` wrote. Reading a file never runs code from it."""
+        cleaner = cls()
+        cleaner.__dict__.update(load_state(Path(path)))
+        return cleaner
 
     def report(self) -> str:
         """What was found, for the terminal."""
@@ -306,12 +369,19 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         truth = model.posterior.numpy()
         labelled = encoded.index >= 0
-        misfit = misfits(model.rows.double().numpy(), truth)
+        misfit = self.class_distances_.misfits(model.rows.double().numpy())
         self.model_ = model
         self.posterior_ = truth.astype(np.float32)
         self.informative_ = model.informative
         self.findings_ = make_findings(
-            truth, model.probs.numpy(), encoded, locked, misfit, index, model.informative
+            truth,
+            model.probs.numpy(),
+            encoded,
+            locked,
+            misfit,
+            index,
+            model.informative,
+            self.rules_,
         )
         own = truth[np.arange(len(truth)), np.maximum(encoded.index, 0)]
         self.noise_rate_ = float(1 - own[labelled].mean()) if labelled.any() else 0.0
@@ -369,8 +439,14 @@ class _Stages:
         return False
 
 
-def _index_of(features: Any, labels: Any, sample_ids: Any, n_rows: int) -> pd.Index[Any]:
+def _index_of(
+    features: Any, labels: Any, sample_ids: Any, n_rows: int, n_labels: int
+) -> pd.Index[Any]:
     """The user's own index: the ids, else that of the labels or features, else 0, 1, ..."""
+    if n_labels != n_rows:
+        raise ValueError(
+            f"labels has {n_labels} entries but features has {n_rows} rows; pass one label per row"
+        )
     if sample_ids is not None:
         ids: pd.Index[Any] = pd.Index(sample_ids)
         if len(ids) != n_rows:
@@ -383,11 +459,13 @@ def _index_of(features: Any, labels: Any, sample_ids: Any, n_rows: int) -> pd.In
     return pd.RangeIndex(n_rows)
 
 
-def _encode(labels: Any, verified: Any) -> tuple[EncodedLabels, npt.NDArray[np.int64]]:
-    """Encoded labels, and the verified class of each row or -1."""
+def _encode(
+    labels: Any, verified: Any, classes: npt.NDArray[Any] | None = None
+) -> tuple[EncodedLabels, npt.NDArray[np.int64]]:
+    """Encoded labels, and the verified class of each row or -1; all of ``classes`` if given."""
     if labels is None:
         raise ValueError("requires y to be passed, but the target y is None: labels are needed")
-    encoded = encode_labels("labels", labels)
+    encoded = encode_labels("labels", labels, classes)
     if verified is None:
         return encoded, np.full(len(encoded.index), -1, dtype=np.int64)
     array = as_array(verified)
@@ -401,7 +479,8 @@ def _encode(labels: Any, verified: Any) -> tuple[EncodedLabels, npt.NDArray[np.i
         looked = array.copy()
         looked[np.asarray(pd.isna(array))] = False
         return encoded, np.where(looked.astype(np.bool_), encoded.index, -1)
-    classes = _joint_classes(encoded.classes, encode_labels("verified", present).classes)
+    if classes is None:
+        classes = _joint_classes(encoded.classes, encode_labels("verified", present).classes)
     locked = encode_labels("verified", array, classes).index
     return encode_labels("labels", labels, classes), locked
 

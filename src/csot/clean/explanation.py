@@ -265,3 +265,21 @@ def _widened(low: float, high: float, rows: int) -> tuple[float, float]:
         return 2 * float(np.sqrt(max(share * (1 - share), 1 / rows) / rows)) + 0.05 * share
 
     return max(0.0, low - error(low)), min(1.0, high + error(high))
+
+
+def rate_of_new_rows(
+    explanation: Explanation, probs: Tensor, evidence: Evidence
+) -> tuple[float, float]:
+    """Interval of the noise rate of rows that the explanation was not chosen on.
+
+    As for a data set without verified rows: from all overlap being real to labels that tell
+    nothing beyond the features.
+    """
+    labelled = evidence.given >= 0
+    part, wide = evidence.take(labelled), probs[labelled].double()
+    plain = Explanation(0.0, 1.0, 0.0, explanation.noise)
+    candidates = [plain.posterior(wide, part), explanation.posterior(wide, part), wide]
+    rates = [
+        1 - float(q.gather(1, part.given[:, None]).mean()) if len(q) else 0.0 for q in candidates
+    ]
+    return _widened(min(rates), max(rates), max(len(part), 1))

@@ -7,6 +7,7 @@ expected F1 score, so it also holds labels that are doubtful but not replaced.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,27 @@ LEAST_ROWS = 3
 LEAST_CHANCE = 0.1
 """Chance of being wrong below which no label is worth a look."""
 
-MISFIT = 6.0
-"""Robust deviations of the log distance to the nearest class beyond which no class fits."""
+
+@dataclass(frozen=True)
+class Rules:
+    """What the rows of ``fit`` decide for all rows, also for those that come later."""
+
+    threshold: float
+    """Chance of being wrong from which a label is worth a look."""
+    rare: npt.NDArray[np.bool_]
+    """(C,): classes with so few labels that the models never learned them."""
+
+    @staticmethod
+    def of(
+        posterior: npt.NDArray[np.float64],
+        given: npt.NDArray[np.int64],
+        verified: npt.NDArray[np.int64],
+    ) -> Rules:
+        """From posterior (N, C), given and verified labels (N,), -1 where there is none."""
+        rare = np.bincount(given[given >= 0], minlength=posterior.shape[1]) < LEAST_ROWS
+        judged = np.flatnonzero((given >= 0) & (verified < 0))
+        judged = judged[~rare[given[judged]]]
+        return Rules(_look_threshold(1 - posterior[judged, given[judged]]), rare)
 
 
 def make_findings(
@@ -37,15 +57,18 @@ def make_findings(
     misfit: npt.NDArray[np.bool_],
     index: pd.Index[Any],
     informative: bool = True,
+    rules: Rules | None = None,
 ) -> pd.DataFrame:
     """The findings table: posterior (N, C), model probabilities (N, C), labels, locks.
 
     ``informative`` false: the features say nothing, so no verdict is given on any label.
+    ``rules`` are those of the rows themselves by default.
     """
     given = labels.index
+    rules = Rules.of(posterior, given, verified) if rules is None else rules
     rows = np.arange(len(given))
     best = posterior.argmax(1)
-    rare = _of_rare_class(given)
+    rare = (given >= 0) & rules.rare[np.maximum(given, 0)]
     best = np.where(rare, given, best)
     # A tie is no reason to change a label.
     own = posterior[rows, np.maximum(given, 0)]
@@ -58,7 +81,7 @@ def make_findings(
     score = np.where(locked, (corrected == given) | (given < 0), score)
     status = np.where(corrected == given, "clean", "corrected").astype(object)
     judged = (given >= 0) & ~locked & ~rare & informative
-    issue = judged & ((corrected != given) | _worth_a_look(1 - score, judged))
+    issue = judged & ((corrected != given) | (1 - score >= rules.threshold))
     kept = issue & (corrected == given)
     doubtful = (confidence < CONFIDENT) | kept | misfit | rare | (not informative)
     status[doubtful & ~locked] = "uncertain"
@@ -96,50 +119,16 @@ def make_findings(
     )
 
 
-def _worth_a_look(
-    wrong: npt.NDArray[np.floating[Any]], judged: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Rows that maximise the expected F1 score, from the probability that each label is wrong.
+def _look_threshold(wrong: npt.NDArray[np.floating[Any]]) -> float:
+    """The threshold of maximal expected F1 score, from the probability that each label is wrong.
 
     Flagging the k likeliest has an expected F1 of about 2 sum_{i<=k} w_i / (k + sum_i w_i); the
     best threshold is half of the best score, so never above 1/2. A label that is right with nine
     chances in ten is never flagged: a set without errors has no issues.
     """
-    flagged = np.zeros(len(wrong), dtype=np.bool_)
-    if not judged.any():
-        return flagged
-    chances = np.sort(wrong[judged])[::-1].astype(np.float64)
+    if not len(wrong):
+        return 0.5
+    chances = np.sort(wrong)[::-1].astype(np.float64)
     found = np.cumsum(chances)
     score = 2 * found / (np.arange(1, len(chances) + 1) + found[-1])
-    threshold = max(float(chances[int(score.argmax())]), LEAST_CHANCE)
-    flagged[judged] = wrong[judged] >= threshold
-    return flagged
-
-
-def _of_rare_class(given: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Rows of classes with so few labels that the models never learned them."""
-    counts = np.bincount(given[given >= 0], minlength=1)
-    return np.asarray((given >= 0) & (counts[np.maximum(given, 0)] < LEAST_ROWS))
-
-
-def misfits(
-    rows: npt.NDArray[np.floating[Any]], posterior: npt.NDArray[np.float64]
-) -> npt.NDArray[np.bool_]:
-    """Rows far from every class: their distance to the nearest class mean is out of all proportion.
-
-    Coordinates on principal axes, divided by their spread within classes; log distances compared
-    with their median by the median absolute deviation, so that a few misfits cannot hide.
-    """
-    shares = posterior.sum(0)
-    used = shares > 1.0
-    if len(rows) < 20 or not used.any():
-        return np.zeros(len(rows), dtype=np.bool_)
-    means = (posterior.T @ rows)[used] / shares[used, None]
-    within = (rows**2).mean(0) - (shares[used, None] * means**2).sum(0) / shares[used].sum()
-    spread = np.sqrt(np.maximum(within, 1e-12 * max(float(within.max()), 1e-30)))
-    scaled, centres = rows / spread, means / spread
-    squared = (scaled**2).sum(1)[:, None] - 2 * scaled @ centres.T + (centres**2).sum(1)
-    distance = np.log(np.maximum(squared.min(1), 1e-12))
-    middle = np.median(distance)
-    deviation = 1.4826 * np.median(np.abs(distance - middle))
-    return np.asarray(distance > middle + MISFIT * max(float(deviation), 0.05))
+    return max(float(chances[int(score.argmax())]), LEAST_CHANCE)

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.exceptions import DataConversionWarning
 
+from csot.data.errors import nearest
+
 
 @dataclass(frozen=True)
 class EncodedLabels:
@@ -70,6 +72,31 @@ def missing(
     return absent
 
 
+def _places(
+    name: str, labels: npt.NDArray[Any], classes: npt.NDArray[Any]
+) -> npt.NDArray[np.int64]:
+    """Where each label would be among the sorted classes."""
+    try:
+        found = np.searchsorted(classes, labels.astype(classes.dtype))
+    except (ValueError, TypeError, OverflowError) as error:
+        words = [label for label in labels.tolist() if isinstance(label, str)]
+        raise _unknown(name, [*words, *labels.tolist()][0], classes) from error
+    return np.minimum(found, len(classes) - 1)
+
+
+def _unknown(name: str, label: Any, classes: npt.NDArray[Any]) -> ValueError:
+    """The error for a label outside of the classes, with the likely remedy."""
+    known = classes.tolist()
+    label = label.item() if isinstance(label, np.generic) else label
+    remedy = ""
+    if isinstance(label, str) != isinstance(known[0], str):
+        remedy = f"; convert the labels to {type(known[0]).__name__}"
+    elif isinstance(label, str):
+        remedy = nearest(label, known)
+    shown = f"{known[:10]}" if len(known) <= 10 else f"{known[:10]} and {len(known) - 10} more"
+    return ValueError(f"{name} contains {label!r}, which is not among the classes {shown}{remedy}")
+
+
 def encode_labels(
     name: str, labels: object, classes: npt.NDArray[Any] | None = None
 ) -> EncodedLabels:
@@ -109,13 +136,9 @@ def encode_labels(
             ) from error
         classes = _plain(classes)
     index = np.full(len(array), -1, dtype=np.int64)
-    where = np.searchsorted(classes, present.astype(classes.dtype))
-    where = np.minimum(where, len(classes) - 1)
-    unknown = classes[where] != present
+    where = _places(name, present, classes)
+    unknown = np.asarray(classes[where] != present)
     if unknown.any():
-        raise ValueError(
-            f"{name} contains {present[unknown][0]!r}, which is not among the classes "
-            f"{classes[:10].tolist()}"
-        )
+        raise _unknown(name, present[unknown][0], classes)
     index[~absent] = where
     return EncodedLabels(index, classes)

@@ -115,6 +115,11 @@ class FittedModel:
     predictors: list[tuple[float, Predictor]]
     rows: Tensor
     """Coordinates of the training rows on principal axes, for distances."""
+    basis: Basis
+
+    def coordinates(self, features: Tensor) -> Tensor:
+        """Coordinates of new rows on the principal axes of the training rows."""
+        return self.basis(self.scale(features))[:, :-1]
 
     def logits(self, features: Tensor) -> Tensor:
         """Of what is perceived in new rows, under the training rows' class prior."""
@@ -234,6 +239,7 @@ def fit_model(
             if float(weight) > 0 and voice.predictor is not None
         ],
         rows=basis.rows[:, :-1],
+        basis=light,
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from csot.commands.consensus import Agreed, show_consensus, write_consensus
-from csot.commands.features import features_of, plan_embedding
+from csot.commands.features import PlannedEmbedding, Preparation, features_of, plan_embedding
 from csot.commands.outcome import show_outcome
 from csot.commands.priors import align_probabilities, classes_of, parse_class_prior
 from csot.commands.results import Judged, write_results
@@ -26,6 +26,7 @@ from csot.data import (
     read_verified,
 )
 from csot.data.images import fault
+from csot.data.labelled import Labels
 from csot.data.overlap import refuse_overlap
 
 
@@ -46,6 +47,8 @@ class CleanOptions:
     force: bool = False
     allow_outside: bool = False
     excel_safe: bool = False
+    judge_with: Path | None = None
+    """Finished run whose cleaner judges the data; nothing is fitted then."""
 
     def again(self) -> list[str]:
         """The same command, to which `--verified FILE` feeds decisions back."""
@@ -64,6 +67,7 @@ class CleanOptions:
             "--class-prior": self.class_prior,
             "--duplicates": None if self.duplicates == "group" else self.duplicates,
             "--seed": self.seed or None,
+            "--with": self.judge_with,
         }
         options = [[name, str(value)] for name, value in given.items() if value is not None]
         switches = {"--allow-outside": self.allow_outside, "--excel-safe": self.excel_safe}
@@ -79,17 +83,9 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
     from csot.records import Run
 
     refuse_overlap(options.data, options.out)
-    clock = _Clock()
+    clock = Clock()
     with clock("read"):
-        try:
-            cache = plan_embedding(
-                options.data, options.out, options.columns, options.root, options.embedder
-            )
-        except MissingExtraError:
-            # What is wrong with the data comes first: no extra would mend it.
-            _read(options)
-            raise
-        data = _read(options) if cache is None else _read(options, cache.fault)
+        data, planned = read_samples(options)
         verified = None if options.verified is None else read_verified(options.verified, data)
         classes = classes_of(data, verified)
         prior = parse_class_prior(options.class_prior, classes)
@@ -97,16 +93,12 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
         votes = all_votes(data, options.votes)
         if votes is not None and prior is not None:
             raise DataError("--class-prior is for labels of one annotator; leave it out")
-    _tell_skipped(data, terminal)
-    source = {
-        "kind": data.kind,
-        "path": str(options.data.resolve()),
-        "root": str(data.root.resolve()),
-    }
+    tell_skipped(data, terminal)
+    source = source_of(options, data)
     run = Run.create(options.out, force=options.force, source=source)
     run.write_excel_safe(options.excel_safe)
     with clock("embed"):
-        features = features_of(data, cache, terminal)
+        features = features_of(data, planned, terminal)
     cleaner = LabelCleaner(
         class_prior=prior,
         duplicates=options.duplicates,
@@ -127,7 +119,51 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
                 cleaner=cleaner,
                 groups=data.groups,
             )
-    settings: dict[str, object] = {
+    settings = settings_of(options, data, planned, verified)
+    if votes is not None:
+        settings |= {"annotator": options.columns.annotator, "votes": options.votes}
+        agreed = Agreed(data, consensus, source, settings, clock.seconds)
+        write_consensus(run, agreed, options.allow_outside)
+        show_consensus(consensus, options.out, options.again(), terminal)
+        return
+    inputs = Preparation.of(data, planned).as_dict()
+    judged = Judged(data, cleaner, source, settings, clock.seconds, inputs)
+    write_results(run, judged, options.allow_outside)
+    show_outcome(cleaner, data, options.out, options.again(), terminal)
+
+
+def read_samples(
+    options: CleanOptions, labelled: bool = True
+) -> tuple[LabelledData, PlannedEmbedding | None]:
+    """The data, and how it will be embedded if it brings no features."""
+    path, columns, root = options.data, options.columns, options.root
+    try:
+        planned = plan_embedding(path, options.out, columns, root, options.embedder)
+    except MissingExtraError:
+        # What is wrong with the data comes first: no extra would mend it.
+        read_data(path, columns, root, fault, labelled, options.allow_outside)
+        raise
+    check = fault if planned is None else planned.fault
+    return read_data(path, columns, root, check, labelled, options.allow_outside), planned
+
+
+def source_of(options: CleanOptions, data: LabelledData) -> dict[str, str]:
+    """Where the samples are."""
+    return {
+        "kind": data.kind,
+        "path": str(options.data.resolve()),
+        "root": str(data.root.resolve()),
+    }
+
+
+def settings_of(
+    options: CleanOptions,
+    data: LabelledData,
+    planned: PlannedEmbedding | None,
+    verified: Labels | None,
+) -> dict[str, object]:
+    """What was asked for, for the summary."""
+    return {
         "label": options.columns.label,
         "text": options.columns.text,
         "image": options.columns.image,
@@ -135,35 +171,23 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
         "group": options.columns.group,
         "duplicates": options.duplicates,
         "features": data.feature_columns,
-        "embedder": None if cache is None else cache.embedder.name,
+        "embedder": None if planned is None else planned.embedder.name,
         "verified": None if verified is None else sum(label is not None for label in verified),
         "class_prior": options.class_prior,
         "seed": options.seed,
         "command": shlex.join(options.again()),
     }
-    if votes is not None:
-        settings |= {"annotator": options.columns.annotator, "votes": options.votes}
-        agreed = Agreed(data, consensus, source, settings, clock.seconds)
-        write_consensus(run, agreed, options.allow_outside)
-        show_consensus(consensus, options.out, options.again(), terminal)
-        return
-    judged = Judged(data, cleaner, source, settings, clock.seconds)
-    write_results(run, judged, options.allow_outside)
-    show_outcome(cleaner, data, options.out, options.again(), terminal)
 
 
-def _read(options: CleanOptions, check: Callable[[Path], str | None] = fault) -> LabelledData:
-    return read_data(options.data, options.columns, options.root, check, options.allow_outside)
-
-
-def _tell_skipped(data: LabelledData, terminal: Terminal) -> None:
+def tell_skipped(data: LabelledData, terminal: Terminal) -> None:
+    """Warn of the first samples that could not be read."""
     for skipped in data.skipped[:3]:
         terminal.warn(f"skipped {skipped.id}: {skipped.reason}")
     if len(data.skipped) > 3:
         terminal.warn(f"skipped {len(data.skipped):,} in all; summary.json lists them")
 
 
-class _Clock:
+class Clock:
     """Seconds by name."""
 
     def __init__(self) -> None:

@@ -45,6 +45,8 @@ def write_consensus(run: Run, agreed: Agreed, allow_outside: bool = False) -> No
     found, data = agreed.consensus, agreed.data
     assert found.cleaner is not None
     findings = found.findings[list(FINDINGS_COLUMNS)]
+    # Fitted to the consensus: single labels are not to be judged by it.
+    run.cleaner_path.unlink(missing_ok=True)
     run.write_annotators(
         found.annotators.reset_index(), found.votes.rename(columns={"sample": "id"})
     )

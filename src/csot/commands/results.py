@@ -32,6 +32,10 @@ class Judged:
     source: Mapping[str, str]
     settings: Mapping[str, Any]
     timings: Mapping[str, float]
+    inputs: Mapping[str, Any] | None = None
+    """How samples became features; None where a cleaner of another run judged them."""
+    judged_with: str | None = None
+    """That other run."""
 
 
 def write_results(run: Run, judged: Judged, allow_outside: bool = False) -> None:
@@ -41,6 +45,10 @@ def write_results(run: Run, judged: Judged, allow_outside: bool = False) -> None
     cleaner = judged.cleaner
     run.write_annotators(None)
     write_tables(run, judged.data, cleaner, cleaner.findings_, cleaner.posterior_)
+    if judged.judged_with is None:
+        cleaner.save(run.cleaner_path)
+    else:
+        run.cleaner_path.unlink(missing_ok=True)
     run.write_summary(summary_of(judged))
     write_report(run, allow_outside=allow_outside)
 
@@ -112,4 +120,6 @@ def summary_of(judged: Judged) -> dict[str, Any]:
         "source": judged.source,
         "skipped": [{"id": skipped.id, "reason": skipped.reason} for skipped in data.skipped],
         "history": cleaner.history_.reset_index(),
+        "inputs": judged.inputs,
+        "judged_with": judged.judged_with,
     }

@@ -26,14 +26,14 @@ def is_array_folder(folder: Path) -> bool:
     return (folder / "features.npy").exists() or (folder / "labels.npy").exists()
 
 
-def read_npz(path: Path) -> LabelledData:
+def read_npz(path: Path, labelled: bool = True) -> LabelledData:
     """Keys `features` and `labels`; `pred_probs`, `ids` and `class_names` if there."""
-    return from_arrays(path, *load_npz(path, NAMES))
+    return from_arrays(path, *load_npz(path, NAMES), labelled)
 
 
-def read_array_folder(folder: Path) -> LabelledData:
+def read_array_folder(folder: Path, labelled: bool = True) -> LabelledData:
     """`features.npy` (memory-mapped) and `labels.npy`; the optional arrays likewise."""
-    return from_arrays(folder, *load_array_folder(folder, NAMES))
+    return from_arrays(folder, *load_array_folder(folder, NAMES), labelled)
 
 
 def load_npz(path: Path, names: Collection[str]) -> tuple[Arrays, list[str]]:
@@ -76,9 +76,13 @@ def _load(path: Path, name: str, load: Callable[[str], npt.NDArray[Any]]) -> npt
         raise DataError(str(error)) from error
 
 
-def from_arrays(path: Path, arrays: Arrays, held: list[str]) -> LabelledData:
-    """Checked, under the names of `NAMES`; `held` is what there is, for the error."""
-    for name in ("features", "labels"):
+def from_arrays(path: Path, arrays: Arrays, held: list[str], labelled: bool = True) -> LabelledData:
+    """Checked, under the names of `NAMES`; `held` is what there is, for the error.
+
+    Unless the data has to be `labelled`, labels may be left out or be of one class, and
+    `pred_probs` are not read.
+    """
+    for name in ("features", "labels") if labelled else ("features",):
         if name not in arrays:
             raise DataError(
                 f"{path} has no array {name!r}; it holds {listed(held) or 'nothing'}"
@@ -96,12 +100,13 @@ def from_arrays(path: Path, arrays: Arrays, held: list[str]) -> LabelledData:
     if "class_names" in arrays:
         class_names = [str(name) for name in arrays["class_names"].ravel()]
         tidy_ids(class_names, f"{path}: class_names")
-    labels = tidy_labels(arrays["labels"], f"{path}: labels")
+    labels = tidy_labels(arrays.get("labels", [None] * n), f"{path}: labels")
     if class_names is not None:
         labels = named(labels, class_names, path)
-    check_classes(labels, f"{path}: labels")
+    if labelled:
+        check_classes(labels, f"{path}: labels")
     pred_probs = None
-    if "pred_probs" in arrays:
+    if labelled and "pred_probs" in arrays:
         pred_probs = _check_probabilities(arrays["pred_probs"], n, labels, class_names, path)
     ids = arrays["ids"] if "ids" in arrays else range(n)
     return LabelledData(

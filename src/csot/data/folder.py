@@ -17,12 +17,16 @@ SPLITS = {"train", "training", "val", "valid", "validation", "test", "dev"}
 
 
 def read_image_folder(
-    folder: Path, check: Callable[[Path], str | None] = fault, allow_outside: bool = False
+    folder: Path,
+    check: Callable[[Path], str | None] = fault,
+    labelled: bool = True,
+    allow_outside: bool = False,
 ) -> LabelledData:
     """Class = name of the sub-folder, id = path below `folder`. Broken images are skipped, and so
     are links to images elsewhere, unless `allow_outside` is given.
 
-    `check` says what is wrong with an image; a cache may spare it the decoding.
+    `check` says what is wrong with an image; a cache may spare it the decoding. Unless the data
+    has to be `labelled`, one class is enough.
     """
     classes = sorted(
         entry.name for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry.name)
@@ -73,7 +77,8 @@ def read_image_folder(
             f"read are {listed(sorted(SUFFIXES))}"
         )
     labels = tidy_labels(names, f"{folder.name}: the folder names")
-    check_classes(labels, str(folder))
+    if labelled:
+        check_classes(labels, str(folder))
     return LabelledData(
         kind="images", root=folder, ids=ids, labels=labels, images=images, skipped=skipped
     )

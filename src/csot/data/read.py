@@ -19,18 +19,20 @@ def read_data(
     columns: Columns | None = None,
     root: Path | None = None,
     check: Callable[[Path], str | None] = fault,
+    labelled: bool = True,
     allow_outside: bool = False,
 ) -> LabelledData:
     """What `path` is: a folder of images or arrays, a table, or an .npz file.
 
-    Images outside of the data folder are read only with `allow_outside`.
+    Unless it has to be `labelled`, labels may be missing or all the same. Images outside of the
+    data folder are read only with `allow_outside`.
     """
     columns = columns or Columns()
     if not path.exists():
         raise DataError(f"{path} does not exist; pass a folder of images, a table or an .npz file")
     suffix = path.suffix.lower()
     if path.is_file() and suffix in CSV_SUFFIXES | PARQUET_SUFFIXES:
-        return read_table(path, columns, root, check, allow_outside=allow_outside)
+        return read_table(path, columns, root, check, labelled, allow_outside)
     if columns != Columns() or root is not None:
         raise DataError(
             f"{path} is no table: --label, --text, --image, --id, --group, --features, --annotator "
@@ -38,10 +40,10 @@ def read_data(
         )
     if path.is_dir():
         if is_array_folder(path):
-            return read_array_folder(path)
-        return read_image_folder(path, check, allow_outside)
+            return read_array_folder(path, labelled)
+        return read_image_folder(path, check, labelled, allow_outside)
     if suffix == ".npz":
-        return read_npz(path)
+        return read_npz(path, labelled)
     raise DataError(
         f"{path}: files of the kind {suffix or 'without an ending'!r} are not read; pass a folder "
         "of images, .csv, .tsv, .parquet or .npz"

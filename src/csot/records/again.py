@@ -28,9 +28,14 @@ def clean_again(run: Run, decisions: Path, option: str = "--verified") -> str:
         words = ["csot", "clean", str(data) if known else "DATA", "--out", "NEW_RUN"]
     elif isinstance(source.get("path"), str):
         words[2] = _reachable(words[2], source["path"])
-        for option, path in (("--out", run.path.resolve()), ("--root", source.get("root"))):
-            if option in words and path:
-                place = words.index(option) + 1
+        paths = {
+            "--out": run.path.resolve(),
+            "--root": source.get("root"),
+            "--with": summary.get("judged_with"),
+        }
+        for flag, path in paths.items():
+            if flag in words and path:
+                place = words.index(flag) + 1
                 words[place] = _reachable(words[place], str(path))
     return shlex.join([*words, option, str(decisions)])
 

@@ -48,6 +48,7 @@ LABEL_STUDIO_CONFIG = "label_studio.xml"
 REPORT = "report.html"
 ANNOTATORS = "annotators.csv"
 VOTES = "votes.csv"
+CLEANER = "cleaner.npz"
 NULLABLE: dict[Kind, Any] = {"integer": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}
 """Label columns in Parquet, where None beside integers must not make them floats."""
 OUTPUTS = (
@@ -63,6 +64,7 @@ OUTPUTS = (
     LABEL_STUDIO_CONFIG,
     ANNOTATORS,
     VOTES,
+    CLEANER,
     REPORT,
 )
 
@@ -319,6 +321,11 @@ class Run:
         """Whether the samples name pictures."""
         path = self._file(SAMPLES)
         return path.exists() and "image" in tables.read_text_csv(path, nrows=0).columns
+
+    @property
+    def cleaner_path(self) -> Path:
+        """Where the fitted cleaner is; a run that only judged, or weighed votes, has none."""
+        return self._file(CLEANER)
 
     @property
     def image_root(self) -> Path:
