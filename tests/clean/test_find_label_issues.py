@@ -199,3 +199,29 @@ def test_features_make_it_better(sym: Case, without: int | None) -> None:
 def test_bad_input_is_named(labels: Any, probs: Any, settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         find_label_issues(labels, probs, **settings)
+
+
+def test_verified_rows_are_locked_and_decide() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 3000)
+    # Labels drawn from what the features show: where they disagree, overlap or noise?
+    probs = np.full((3000, 4), 0.08) + 0.68 * np.eye(4)[truth]
+    labels = np.array([rng.choice(4, p=row) for row in probs])
+    verified = np.where(np.arange(3000) % 20 == 0, truth, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisagreementWarning)
+        before = csot.find_label_issues(labels, probs)
+        after = csot.find_label_issues(labels, probs, verified=verified)
+    known = verified >= 0
+    assert (after.corrected_label[known] == truth[known]).all()
+    assert not after.is_label_issue[known].any()
+    rate = (labels != truth).mean()
+    low, high = after.attrs["noise_rate_interval"]
+    assert low <= rate <= high
+    assert high - low < np.subtract(*before.attrs["noise_rate_interval"][::-1])
+    assert (after.corrected_label == truth).mean() > (before.corrected_label == truth).mean()
+
+
+def test_verified_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="verified has 2 entries"):
+        csot.find_label_issues([0, 1, 0], np.eye(2)[[0, 1, 0]], verified=[0, 1])

@@ -16,7 +16,7 @@ from csot.clean.disagreement import warn_of_disagreement
 from csot.clean.evidence import Evidence
 from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
 from csot.clean.findings import make_findings
-from csot.clean.labels import EncodedLabels, encode_labels
+from csot.clean.labels import EncodedLabels, as_array, encode_labels
 from csot.clean.noise_matrix import first_guess
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import stack
@@ -31,6 +31,7 @@ def find_label_issues(
     features: Any = None,
     *,
     class_names: Any = None,
+    verified: Any = None,
     groups: Any = None,
     random_state: int = 0,
 ) -> pd.DataFrame:
@@ -43,6 +44,8 @@ def find_label_issues(
     label names can then not be suggested, as nothing shows what it looks like; they are not
     trained on rows of the same group in ``groups`` (N,), and near-duplicates count as one group.
 
+    ``verified`` (N,): the right labels where they are known, missing elsewhere, named as in
+    ``labels``; or a mask of given labels that are right. Those rows are never flagged, and they decide how far disagreement means noise.
     ``attrs`` of the table hold ``noise_rate`` and ``noise_rate_interval``.
 
     Returns a DataFrame with ``is_label_issue``, ``label_score`` (also as ``label_quality``),
@@ -80,29 +83,38 @@ def find_label_issues(
         cleaner = LabelCleaner(random_state=random_state, progress=False)
         present = np.unique(encoded.index[encoded.index >= 0])
         own = encoded.decode(encoded.index)
+        locked = _verified_index(verified, encoded)
+        present = np.union1d(present, locked[locked >= 0])
         cleaner.fit(
-            features, own, pred_probs=_restricted(probs, present), sample_ids=index, groups=groups
+            features,
+            own,
+            pred_probs=_restricted(probs, present),
+            sample_ids=index,
+            verified=None if verified is None else encoded.decode(locked),
+            groups=groups,
         )
         return _completed(cleaner.findings_, cleaner.noise_rate_, cleaner.noise_rate_interval_)
-    evidence = Evidence.of_labels(torch.from_numpy(encoded.index), probs.shape[1])
+    locked = _verified_index(verified, encoded)
+    evidence = Evidence(torch.from_numpy(encoded.index), torch.from_numpy(locked), probs.shape[1])
     member = torch.from_numpy(probs).clamp_min(1e-12).log()
     with torch.no_grad():
         judgement, perceived = _judge(member, evidence, random_state)
         truth = judgement.explanation.posterior(perceived, evidence)
-    none_verified = np.full(len(probs), -1, dtype=np.int64)
     no_misfit = np.zeros(len(probs), dtype=np.bool_)
     findings = make_findings(
         truth.numpy(),
         perceived.numpy(),
         encoded,
-        none_verified,
+        locked,
         no_misfit,
         pd.RangeIndex(len(probs)) if index is None else index,
     )
     labelled = encoded.index >= 0
     rate = float(1 - findings["label_score"].to_numpy()[labelled].mean())
     table = _completed(findings, rate, judgement.noise_rate_interval)
-    noise = NoiseEstimate(rate, table.attrs["noise_rate_interval"])
+    noise = NoiseEstimate(
+        rate, table.attrs["noise_rate_interval"], n_verified=int((locked >= 0).sum())
+    )
     warn_of_disagreement(findings, noise, stacklevel=2)
     return table
 
@@ -114,13 +126,31 @@ def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement
     """
     sample: slice | torch.Tensor = slice(None)
     if len(evidence) > MAX_FIT_ROWS:
-        chosen = np.random.default_rng(seed).permutation(len(evidence))[:MAX_FIT_ROWS]
-        sample = torch.from_numpy(chosen)
+        chosen = evidence.verified >= 0
+        some = np.random.default_rng(seed).permutation(len(evidence))[:MAX_FIT_ROWS]
+        chosen[torch.from_numpy(some)] = True
+        sample = chosen.nonzero()[:, 0]
     part = evidence.take(sample)
     judged = stack([logs[sample]], part, first_guess(evidence.n_classes), torch.ones(1))
     overlap = measure_overlap(judged.probs, seed)
     judgement = explain(judged.probs, part, judged.noise, overlap, seed)
     return judgement, (judged.weights * logs).softmax(1)
+
+
+def _verified_index(verified: Any, encoded: EncodedLabels) -> npt.NDArray[np.int64]:
+    """Class of each verified row, -1 elsewhere."""
+    if verified is None:
+        return np.full(len(encoded.index), -1, dtype=np.int64)
+    array = as_array(verified)
+    if array.dtype == np.bool_ and array.shape == encoded.index.shape:
+        return np.where(array, encoded.index, -1)
+    locked = encode_labels("verified", array, encoded.classes).index
+    if locked.shape != encoded.index.shape:
+        raise ValueError(
+            f"verified has {len(locked)} entries but there are {len(encoded.index)} labels; pass a "
+            "label for each row, missing where it is unknown"
+        )
+    return locked
 
 
 def _completed(
