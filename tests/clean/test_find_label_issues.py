@@ -103,7 +103,10 @@ def test_honest_probabilities_raise_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         findings = find_label_issues(case.given, case.probs)
-    assert findings["is_label_issue"].mean() < 0.02
+    assert (findings["corrected_label"] != case.given).mean() < 0.02
+    # Some more are worth a look: the model is right in only 92 % of the rows.
+    assert findings["is_label_issue"].mean() < 0.05
+    assert findings.attrs["noise_rate_interval"][0] == 0.0
 
 
 def test_in_sample_probabilities_raise_a_warning(sym: Case) -> None:

@@ -107,8 +107,9 @@ def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement
     """
     sample: slice | torch.Tensor = slice(None)
     if len(evidence) > MAX_FIT_ROWS:
-        chosen = np.random.default_rng(seed).permutation(len(evidence))[:MAX_FIT_ROWS]
-        sample = torch.from_numpy(chosen)
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(evidence)))
+        unlabelled = (evidence.given[order] < 0).long()
+        sample = order[unlabelled.argsort(stable=True)[:MAX_FIT_ROWS]]
     part = evidence.take(sample)
     judged = stack([logs[sample]], part, first_guess(evidence.n_classes), torch.ones(1))
     overlap = measure_overlap(judged.probs, seed)
