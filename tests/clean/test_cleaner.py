@@ -61,9 +61,9 @@ def test_everything_learned_is_there(blobs: Any) -> None:
     assert findings["label_score"].between(0, 1).all()
     assert findings["confidence"].between(1 / 3, 1).all()
     assert set(findings["status"]) <= {"clean", "corrected", "uncertain"}
-    assert (
-        findings["is_label_issue"] == (findings["given_label"] != findings["corrected_label"])
-    ).all()
+    changed = findings["given_label"] != findings["corrected_label"]
+    assert findings["is_label_issue"][changed].all()
+    assert (findings["status"][findings["is_label_issue"] & ~changed] == "uncertain").all()
     assert findings.loc[0, "is_label_issue"]
     assert cleaner.noise_matrix_.index.tolist() == cleaner.noise_matrix_.columns.tolist()
     np.testing.assert_allclose(cleaner.noise_matrix_.sum(axis=1), 1.0, atol=1e-5)
@@ -78,6 +78,9 @@ def test_everything_learned_is_there(blobs: Any) -> None:
     assert cleaner.log_likelihood_ < 0
     own = cleaner.posterior_[np.arange(150), y]
     assert cleaner.noise_rate_ == pytest.approx(1 - own.mean(), abs=1e-5)
+    low, high = cleaner.noise_rate_interval_
+    assert 0 <= low <= cleaner.noise_rate_ <= high <= 1
+    assert 0 <= cleaner.doubt_ <= 1.5
 
 
 def test_the_report_names_what_was_found(blobs: Any) -> None:

@@ -156,6 +156,16 @@ def test_missing_labels_get_a_suggestion(sym: Case) -> None:
     assert (rows["corrected_label"] == sym.truth[::7]).mean() > 0.85
 
 
+def test_few_labels_among_many_rows_are_all_used(sym: Case) -> None:
+    rows = np.tile(np.arange(len(sym.given)), 40)
+    labels = np.full(len(rows), -1)
+    labels[: len(sym.given)] = sym.given
+    few, alone = find_label_issues(labels, sym.probs[rows]), find_label_issues(sym.given, sym.probs)
+    assert len(few) == len(rows)
+    rates = [table.attrs["noise_rate"] for table in (few, alone)]
+    assert rates[0] == pytest.approx(rates[1], abs=0.02)
+
+
 def test_classes_that_no_label_names(sym: Case) -> None:
     some = sym.given != 3
     findings = find_label_issues(sym.given[some], sym.probs[some])
