@@ -82,6 +82,9 @@ def test_everything_learned_is_there(blobs: Any) -> None:
     assert cleaner.log_likelihood_ < 0
     own = cleaner.posterior_[np.arange(150), y]
     assert cleaner.noise_rate_ == pytest.approx(1 - own.mean(), abs=1e-5)
+    low, high = cleaner.noise_rate_interval_
+    assert 0 <= low <= cleaner.noise_rate_ <= high <= 1
+    assert 0 <= cleaner.doubt_ <= 1.5
 
 
 def test_the_report_names_what_was_found(blobs: Any) -> None:

@@ -13,7 +13,7 @@ from csot.clean import noise_matrix
 from csot.clean.basis import Basis
 from csot.clean.evidence import Evidence, posterior
 from csot.clean.folds import Folds
-from csot.clean.model import posterior_with_prior
+from csot.clean.model import prior_tilt
 from csot.clean.network import DROPOUT, _gradients, fit_networks
 from csot.clean.probe import fit_probes, held_out_logits, logit_gradient, no_weights
 from csot.clean.stacking import CAUTION, held_out_loss, stack
@@ -113,12 +113,13 @@ def test_a_given_class_prior_is_met_on_average_and_verified_rows_stay() -> None:
     locked = problem.verified >= 0
     probs[torch.from_numpy(locked)] = torch.eye(4)[(problem.verified[locked] + 1) % 4]
     target = torch.tensor([0.1, 0.2, 0.3, 0.4])
-    truth, shares, tilt = posterior_with_prior(
-        probs, problem.evidence, as_float32(problem.noise), target
-    )
-    np.testing.assert_allclose(truth.mean(0), target, atol=1e-5)
-    np.testing.assert_allclose(shares, target)
+    noise = torch.from_numpy(problem.noise)
+    tilt = prior_tilt(probs, problem.evidence, noise, target)
     assert bool((tilt > 0).all())
+    tilted = probs.double().clamp_min(1e-30) * tilt
+    truth, _ = posterior(tilted, problem.evidence.likelihood(noise))
+    np.testing.assert_allclose(truth.mean(0), target, atol=1e-5)
+    np.testing.assert_array_equal(prior_tilt(probs, problem.evidence, noise, None), torch.ones(4))
     # Even where the model thought the verified class impossible.
     np.testing.assert_array_equal(
         truth.argmax(1)[torch.from_numpy(locked)], problem.verified[locked]

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, make_moons
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
+from sklearn.tree import DecisionTreeClassifier
 
 from csot.clean import LabelCleaner
 
@@ -73,12 +75,65 @@ def test_wrong_labels_are_found_and_put_right(
     assert (findings["corrected_label"] == y)[sure].mean() > 0.95
 
 
+def labels_of_a_weak_model(kind: str, seed: int) -> npt.NDArray[np.int64]:
+    """Digits as a model sees them that was trained on some columns of 300 rows.
+
+    ``tree``: the likeliest class; ``drawn``: drawn from the probabilities of a linear model.
+    """
+    x, y = digits()
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.permutation(len(y))[:300], rng.permutation(64)[:24]
+    seen = x[:, columns]
+    if kind == "tree":
+        tree = DecisionTreeClassifier(random_state=0).fit(seen[rows], y[rows])
+        return np.asarray(tree.predict(seen))
+    linear = LogisticRegression(C=0.01, max_iter=500).fit(seen[rows[:150]], y[rows[:150]])
+    return np.array([rng.choice(10, p=row) for row in linear.predict_proba(seen)])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("kind", "gain", "order"), [("tree", 0.06, 0.85), ("drawn", 0.2, 0.94)])
+def test_wrong_labels_that_depend_on_the_sample_are_found(
+    kind: str, gain: float, order: float, seed: int
+) -> None:
+    x, y = digits()
+    given = labels_of_a_weak_model(kind, seed)
+    wrong = given != y
+    assert wrong.mean() > 0.2
+    cleaner = LabelCleaner(members=("linear",)).fit(x, given)
+    findings = cleaner.findings_
+    assert (findings["corrected_label"] == y).mean() > (given == y).mean() + gain
+    assert average_precision_score(wrong, 1 - findings["label_score"]) > order
+    low, high = cleaner.noise_rate_interval_
+    assert low <= wrong.mean() <= high
+    # What is flagged is mostly wrong.
+    assert wrong[findings["is_label_issue"]].mean() > 0.7
+
+
+def test_verified_rows_tell_how_much_of_the_noise_depends_on_the_sample() -> None:
+    x, y = digits()
+    given = labels_of_a_weak_model("tree", 0)
+    # Not the rows that the weak model was trained on: their labels are right.
+    looked = np.random.default_rng(100).permutation(len(y))[:200]
+    verified = np.full(len(y), -1)
+    verified[looked] = y[looked]
+    blind, told = (
+        LabelCleaner(members=("linear",)).fit(x, given, verified=rows) for rows in (None, verified)
+    )
+    widths = [high - low for low, high in (c.noise_rate_interval_ for c in (blind, told))]
+    assert widths[1] < 0.5 * widths[0]
+    low, high = told.noise_rate_interval_
+    assert low <= (given != y).mean() <= high
+
+
 @pytest.mark.parametrize("data", [digits, moons, cancer])
 def test_right_labels_are_left_alone(data: Callable[[], Data]) -> None:
     x, y = data()
     cleaner = LabelCleaner(members=("linear", "fourier")).fit(x, y)
     assert cleaner.findings_["is_label_issue"].mean() < 0.02
+    assert (cleaner.findings_["corrected_label"] != y).mean() < 0.01
     assert cleaner.noise_rate_ < 0.05
+    assert cleaner.noise_rate_interval_[0] == 0.0
 
 
 def test_the_noise_matrix_is_the_one_that_was_applied() -> None:

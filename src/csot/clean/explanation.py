@@ -13,14 +13,22 @@ likelihood of the given labels:
 The posterior of the perceived class is q'_c = p_c T[c, y] / sum_j p_j T[j, y], and that of the
 truth q_k = sum_c J_x(k | c) q'_c.
 
-``doubt`` in [0, 1.5] is the position on the path. At 0 all overlap is real, p* = p and q = q'. At
-1 the overlap of p* is what the clusters of the predictions support (``overlap``) and the label of a
-row tells nothing that its features do not. Labels alone cannot place a data set on this path:
-the overlap of the clusters does, and verified rows do it better.
+``doubt`` in [0, 1.5] is the position on the path:
+
+    power: the least with  1 - mean max p* = (1 - doubt + doubt * b) * (1 - mean max p)
+    guess = min(doubt^2, 1) * min(1, excess / class noise),  excess = mean sum_k max(p*_k - p_k, 0)
+
+b is the share of the overlap that the clusters of the predictions support (``overlap``), the class
+noise the mean of 1 - q'_y: labels are taken for guesses as far as the noise matrix does not explain
+the wrong ones already. At 0 all overlap is real, p* = p and q = q'. At 1 the overlap of p* is what
+the clusters support and, without class noise, the label of a row tells nothing that its features do
+not. Labels alone cannot place a data set on this path: the overlap of the clusters does, and
+verified rows do it better.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +70,7 @@ class Explanation:
     def posterior(self, probs: Tensor, evidence: Evidence) -> Tensor:
         """q (N, C) in float64; verified rows are certain, rows without a label have p*."""
         wide = probs.double().clamp_min(1e-30)
+        wide = wide / wide.sum(1, keepdim=True)
         truth = sharpen(wide, self.power)
         regular = Evidence.of_labels(evidence.given, evidence.n_classes)
         perceived, _ = posterior(wide, regular.likelihood(self.noise.double()))
@@ -92,8 +101,9 @@ def couple(perceived: Tensor, probs: Tensor, truth: Tensor) -> Tensor:
     gains = (truth - probs).clamp_min(0.0)
     moved = (perceived * (1 - stays)).sum(1, keepdim=True)
     total = gains.sum(1, keepdim=True)
-    # Where p* = p nothing moves, and a quotient of roundings would be anything.
-    return perceived * stays + torch.where(total > 1e-12, gains * (moved / total), 0.0)
+    # Gains of a saturated p may round to zero; its likeliest class, as good as all of p*, has them.
+    shares = torch.where(total > 0, gains / total, truth)
+    return perceived * stays + shares * moved
 
 
 class Path:
@@ -116,8 +126,11 @@ class Path:
 
     def at(self, doubt: float) -> Explanation:
         """The explanation at a position."""
-        real, believable = self._overlap.labels, self._overlap.believable
-        power = self._power_for(max((1 - doubt) * real + doubt * believable, 0.0))
+        if not len(self._logs):
+            return Explanation(doubt, 1.0, 0.0, self._noise)
+        # Of the overlap of these rows themselves, so that without doubt the power is exactly 1.
+        left = 1 - doubt * (1 - self._overlap.believable / max(self._overlap.labels, 1e-12))
+        power = self._power_for(max(left, 0.0) * self._mean_overlap(1.0))
         probs = self._logs.exp()
         excess = float((sharpen(probs, power) - probs).clamp_min(0).sum(1).mean())
         guess = min(doubt**2, 1.0) * unexplained_share(excess, self.class_noise)
@@ -139,7 +152,7 @@ class Path:
     def _power_for(self, bound: float) -> float:
         """The smallest power that brings the overlap down to a bound."""
         low, high = 1.0, LARGEST_POWER
-        if not len(self._logs) or self._mean_overlap(low) <= bound:
+        if self._mean_overlap(low) <= bound:
             return low
         for _ in range(14):
             middle = (low + high) / 2
@@ -164,9 +177,9 @@ def explain(
 ) -> Judgement:
     """Place a data set on the path: by the clusters of its predictions, and by verified rows."""
     path = Path(probs, evidence, noise, overlap, seed)
-    prior = doubt_by_clusters(overlap, path.class_noise)
     checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
     rows = max(int((evidence.given >= 0).sum()), 1)
+    prior = doubt_by_clusters(overlap, path.class_noise, rows)
     if not len(checked):
         chosen = path.at(prior)
         rates = [path.noise_rate(path.at(0.0)), path.noise_rate(chosen), path.guessing_rate()]
@@ -181,12 +194,14 @@ def explain(
     return Judgement(chosen, overlap, _widened(min(low, counted[0]), max(high, counted[1]), rows))
 
 
-def doubt_by_clusters(overlap: Overlap, class_noise: float) -> float:
+def doubt_by_clusters(overlap: Overlap, class_noise: float, rows: int) -> float:
     """How much of the overlap is not believable, as a position on the path.
 
-    Weighed by the share of the noise that the noise matrix does not explain already.
+    The overlap of the labels is only as sure as a share of so many labelled rows: two standard
+    errors of it are believed. Weighed by the share of the noise that the noise matrix does not
+    explain already.
     """
-    excess = overlap.labels - overlap.assignment
+    excess = overlap.labels - overlap.assignment - two_errors(overlap.labels, rows)
     if not overlap.trusted or excess <= 0:
         return LEAST_DOUBT
     doubt = min(excess / overlap.labels / FULL_DOUBT_EXCESS, 1.0)
@@ -260,11 +275,13 @@ def _quantiles(
 
 def _widened(low: float, high: float, rows: int) -> tuple[float, float]:
     """By two standard errors of a share of so many rows, and a twentieth for T itself."""
+    below, above = (two_errors(share, rows) + 0.05 * share for share in (low, high))
+    return max(0.0, low - below), min(1.0, high + above)
 
-    def error(share: float) -> float:
-        return 2 * float(np.sqrt(max(share * (1 - share), 1 / rows) / rows)) + 0.05 * share
 
-    return max(0.0, low - error(low)), min(1.0, high + error(high))
+def two_errors(share: float, rows: int) -> float:
+    """Two standard errors of a share of so many rows."""
+    return 2 * math.sqrt(max(share * (1 - share), 1 / rows) / rows)
 
 
 def rate_of_new_rows(

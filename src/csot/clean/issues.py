@@ -45,7 +45,8 @@ def find_label_issues(
     trained on rows of the same group in ``groups`` (N,), and near-duplicates count as one group.
 
     ``verified`` (N,): the right labels where they are known, missing elsewhere, named as in
-    ``labels``; or a mask of given labels that are right. Those rows are never flagged, and they decide how far disagreement means noise.
+    ``labels``; or a mask of given labels that are right. Those rows are never flagged, and they
+    decide how far disagreement means noise.
     ``attrs`` of the table hold ``noise_rate`` and ``noise_rate_interval``.
 
     Returns a DataFrame with ``is_label_issue``, ``label_score`` (also as ``label_quality``),
@@ -126,10 +127,10 @@ def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement
     """
     sample: slice | torch.Tensor = slice(None)
     if len(evidence) > MAX_FIT_ROWS:
-        chosen = evidence.verified >= 0
-        some = np.random.default_rng(seed).permutation(len(evidence))[:MAX_FIT_ROWS]
-        chosen[torch.from_numpy(some)] = True
-        sample = chosen.nonzero()[:, 0]
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(evidence)))
+        # Verified rows first, rows without a label last.
+        rank = (evidence.given[order] < 0).long() - (evidence.verified[order] >= 0).long()
+        sample = order[rank.argsort(stable=True)[:MAX_FIT_ROWS]]
     part = evidence.take(sample)
     judged = stack([logs[sample]], part, first_guess(evidence.n_classes), torch.ones(1))
     overlap = measure_overlap(judged.probs, seed)

@@ -119,8 +119,9 @@ def _covariances(values: Tensor, means: Tensor, weighted: Tensor, counts: Tensor
     n_classes, dim = means.shape
     total = values.T @ (values * weighted.sum(1, keepdim=True))
     pooled = total - means.T @ (means * weighted.sum(0)[:, None])
-    pooled = pooled / len(values)
-    pooled += 1e-6 * pooled.diag().mean().clamp_min(1e-12) * torch.eye(dim).double()
+    # The second part of the ridge is for clusters of no extent, whose variance is but rounding.
+    ridge = 1e-6 * pooled.diag().mean().clamp_min(1e-12) + 1e-9 * total.diag().mean()
+    pooled = (pooled + ridge * torch.eye(dim).double()) / len(values)
     if n_classes >= POOLED_FROM:
         return pooled[None]
     scatter = torch.stack(
@@ -159,6 +160,8 @@ def _has_two_peaks(margins: Tensor) -> bool:
     distances = margins.abs() / margins.abs().median().clamp_min(1e-12)
     counts = torch.histc(distances, bins=20, min=0.0, max=2.0)
     smooth = torch.nn.functional.avg_pool1d(counts[None, None], 3, 1)[0, 0]
-    spread = math.sqrt(float(counts[:2].sum()) + 1)
-    at_zero = (float(counts[:2].sum()) + spread) / 2
-    return at_zero < TWO_PEAKS * float(smooth.max())
+    near_zero, peak = float(counts[:2].sum()), float(smooth.max())
+    # Few rows make dips and peaks by chance: the dip is taken higher, and the highest of many
+    # bins lower, by their standard errors.
+    at_zero = (near_zero + math.sqrt(near_zero + 1)) / 2
+    return at_zero < TWO_PEAKS * (peak - 1.5 * math.sqrt(peak / 3))
