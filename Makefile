@@ -81,7 +81,7 @@ clean:  ## Remove what the targets wrote, except .venv
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-$(VENV)/.stamp-venv:
+$(VENV)/.stamp-venv: $(PINS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c $(PINS) 'pip>=25.3'  # the first with --build-constraint
 	@touch $@

@@ -219,7 +219,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with torch.no_grad():
             logits = self.model_.logits(torch.from_numpy(self.units_(rows, np.float64)))
             # Of the truth, which is sharper than what annotators perceive.
-            logits = self.model_.judgement.explanation.power * (logits + self._prior_shift())
+            logits = self.model_.judgement.explanation.power * logits + self._prior_shift()
             probs: npt.NDArray[np.float64] = logits.softmax(1).numpy()
         return probs
 
@@ -329,6 +329,10 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""
+        tilt = self.model_.tilt.clamp_min(1e-12).log()
+        return tilt + self._log_ratio_of_priors()
+
+    def _log_ratio_of_priors(self) -> torch.Tensor:
         learned = self.model_.class_prior.clamp_min(1e-12)
         if not isinstance(self.predict_prior, str):
             prior = _checked_prior("predict_prior", self.predict_prior, self.classes_)

@@ -124,14 +124,15 @@ class FittedModel:
     def logits(self, features: Tensor) -> Tensor:
         """Of what is perceived in new rows, under the training rows' class prior."""
         rows = self.scale(features)
-        total = self.tilt.clamp_min(1e-12).log().to(rows.dtype).repeat(len(rows), 1)
+        total = rows.new_zeros(len(rows), len(self.noise))
         for weight, predictor in self.predictors:
             total = total + weight * predictor(rows)
         return total
 
     def judge(self, probs: Tensor, evidence: Evidence) -> Tensor:
         """Posterior of the truth (N, C) of rows with these probabilities p(x) and labels."""
-        return self.judgement.explanation.posterior(probs, evidence)
+        truth = self.judgement.explanation.posterior(probs, evidence) * self.tilt
+        return truth / truth.sum(1, keepdim=True)
 
 
 def fit_model(
@@ -217,13 +218,13 @@ def fit_model(
     judgement = explain(final.probs, evidence, noise, measure_overlap(final.probs, seed), seed)
     if not informative:
         judgement = replace(judgement, explanation=Explanation(0.0, 1.0, 0.0, noise))
-    tilt = prior_tilt(final.probs, evidence, judgement.explanation, class_prior)
-    probs = final.probs * tilt.float()
-    probs /= probs.sum(1, keepdim=True)
-    truth = judgement.explanation.posterior(probs, evidence)
+    truth = judgement.explanation.posterior(final.probs, evidence)
+    tilt = prior_tilt(truth, class_prior)
+    truth = truth * tilt
+    truth /= truth.sum(1, keepdim=True)
     return FittedModel(
         posterior=truth,
-        probs=probs,
+        probs=final.probs,
         judgement=judgement,
         noise=noise,
         informative=informative,
@@ -286,26 +287,24 @@ def _weigh(
     return replace(scaled, weights=weights * scaled.weights)
 
 
-def prior_tilt(
-    probs: Tensor, evidence: Evidence, explanation: Explanation, class_prior: Tensor | None
-) -> Tensor:
-    """Factors (C,) on p that make the expected class shares those of a prior; 1 without one."""
-    wide = probs.double().clamp_min(1e-30)
-    tilt = wide.new_ones(wide.shape[1])
+def prior_tilt(truth: Tensor, class_prior: Tensor | None) -> Tensor:
+    """Factors (C,) on q (N, C) that make the expected class shares those of a prior; 1 without one.
+
+    By Bayes a class that is t_k times likelier beforehand is so afterwards, too.
+    """
+    tilt = truth.new_ones(truth.shape[1])
     if class_prior is None:
         return tilt
     target = class_prior.double()
-    for _ in range(100):
+    for _ in range(50):
         # Scaling the classes until their expected shares are the given ones (Saerens et al. 2002).
-        tilted = wide * tilt
-        tilted /= tilted.sum(1, keepdim=True).clamp_min(1e-30)
-        shares = explanation.posterior(tilted, evidence).mean(0)
+        tilted = truth.clamp_min(1e-30) * tilt
+        shares = (tilted / tilted.sum(1, keepdim=True)).mean(0)
         if float((shares - target).abs().max()) < 1e-6:
             break
-        # Sharpened probabilities answer a factor by its power.
-        step = (target / shares.clamp_min(1e-12)).clamp(0.1, 10) ** (1 / explanation.power)
-        tilt = tilt * torch.where(target > 0, step, 0.0)
-    return tilt
+        tilt = tilt * torch.where(target > 0, target / shares.clamp_min(1e-12), 0.0)
+    # A verified row may be of a class of share zero.
+    return tilt.clamp_min(1e-100)
 
 
 def _first_scale_and_noise(
