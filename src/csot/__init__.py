@@ -62,7 +62,8 @@ def __getattr__(name: str) -> object:
     """Import a name when it is first asked for: `csot --help` should not wait for torch."""
     if name not in __all__:
         raise AttributeError(f"module 'csot' has no attribute {name!r}")
-    _load_torch()
+    if _HOMES.get(name) != "audit":
+        _load_torch()
     home = _import_module(f"csot.{_HOMES.get(name, name)}")
     return getattr(home, name) if name in _HOMES else home
 

@@ -15,7 +15,7 @@ from csot.clean import explanation as module
 from csot.clean.evidence import Evidence
 from csot.clean.evidence import posterior as plain_posterior
 from csot.clean.explanation import Explanation, Path, doubt_by_clusters, explain
-from csot.clean.findings import LEAST_CHANCE, _worth_a_look
+from csot.clean.findings import LEAST_CHANCE, _look_threshold
 from csot.clean.overlap import Overlap
 from reference import explanation as reference
 from reference.latent_truth import softmax
@@ -166,10 +166,9 @@ def test_a_position_on_the_path_is_the_oracles(doubt: float) -> None:
 )
 def test_the_rows_worth_a_look_are_the_oracles(chances: list[float], seed: int) -> None:
     wrong = np.round(np.array(chances), 2)
-    judged = np.random.default_rng(seed).random(len(wrong)) < 0.8
-    rows = np.flatnonzero(judged)
-    expected = {int(rows[i]) for i in reference.flagged_rows(wrong[judged], LEAST_CHANCE)}
-    assert set(np.flatnonzero(_worth_a_look(wrong, judged)).tolist()) == expected
+    np.random.default_rng(seed).shuffle(wrong)
+    expected = {int(i) for i in reference.flagged_rows(wrong, LEAST_CHANCE)}
+    assert set(np.flatnonzero(wrong >= _look_threshold(wrong)).tolist()) == expected
 
 
 # Invariances --------------------------------------------------------------------------------------

@@ -218,7 +218,8 @@ def test_verified_rows_are_locked_and_decide() -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 4, 3000)
     # Labels drawn from what the features show: where they disagree, overlap or noise?
-    probs = np.full((3000, 4), 0.08) + 0.68 * np.eye(4)[truth]
+    logits = 2.0 * np.eye(4)[truth] + rng.normal(size=(3000, 4))
+    probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     labels = np.array([rng.choice(4, p=row) for row in probs])
     verified = np.where(np.arange(3000) % 20 == 0, truth, -1)
     with warnings.catch_warnings():

@@ -139,6 +139,7 @@ def shared_background() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, np.where(wrong, 1 - truth, truth), groups
 
 
+@pytest.mark.filterwarnings("ignore::csot.clean.DisagreementWarning")
 def test_no_model_sees_the_group_it_judges() -> None:
     x, labels, groups = shared_background()
     found = {

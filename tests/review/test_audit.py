@@ -202,7 +202,8 @@ def test_a_log_from_before_there_were_audits(tmp_path: Path) -> None:
         base.execute(new.replace(", 'audit'", ""))
         base.execute("CREATE INDEX decision_batch ON decision (batch)")
         row = (
-            "INSERT INTO decision VALUES (7, 'b-1', 'ana', 'x', 'choose', 'cat', 'one', NULL, 't')"
+            "INSERT INTO decision VALUES (7, 'b-1', 'ana', 'x', 'choose', 'cat', 'one', NULL, "
+            "'2026-01-01T00:00:00+00:00')"
         )
         base.execute(row)
         with pytest.raises(sqlite3.IntegrityError):

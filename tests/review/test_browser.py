@@ -500,4 +500,4 @@ def test_it_can_be_read_by_keyboard_and_screen_reader(visit: Visit, shown: str) 
 
 def test_a_missing_picture_says_why(visit: Visit, shown: str) -> None:
     page = visit(shown, "/one?status=any&decided=any&row=3")
-    api.expect(page.locator(".picture")).to_contain_text("No picture: the file is no picture")
+    api.expect(page.locator(".picture")).to_contain_text("No picture: the file is not a picture")
