@@ -11,7 +11,7 @@ from fuzz.cases import run_case
 from fuzz.targets import TARGETS, Target
 
 INPUTS = 150
-BUDGET = 3.0
+BUDGET = 1.0
 """Seconds for each reader; slow ones get fewer inputs."""
 
 

@@ -41,7 +41,7 @@ from csot.clean.overlap import Overlap
 
 LEAST_DOUBT = 0.35
 """Where the clusters say nothing: people tell classes apart a little better than models do."""
-FULL_DOUBT_EXCESS = 0.42
+FULL_DOUBT_EXCESS = 0.35
 """Share of the overlap that the clusters do not support from which doubt is complete."""
 LARGEST_DOUBT = 1.5
 LARGEST_POWER = 8.0
