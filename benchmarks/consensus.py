@@ -1,7 +1,7 @@
 """Consensus of several annotators against majority vote and cleanlab's CROWDLAB, in one run.
 
-    python benchmarks/annotators.py [--data cifar10_embeddings.npz] [--rows 5000] [--seeds 0,1,2]
-    python benchmarks/annotators.py --votes votes.csv --truth truth.csv [--probs probs.npz]
+    python benchmarks/consensus.py [--data cifar10_embeddings.npz] [--rows 5000] [--seeds 0,1,2]
+    python benchmarks/consensus.py --votes votes.csv --truth truth.csv [--probs probs.npz]
 
 DATA is an .npz with train and train_labels; scikit-learn's digits without it. Annotators are
 simulated on it, of unequal skill, in several regimes. CROWDLAB and csot get the same votes and the
