@@ -19,7 +19,7 @@ class StridedPointwise(nn.Conv2d):
 
     On CPUs with AVX2 but not AVX-512, oneDNN (torch 2.13) writes past a buffer in the backward pass
     of a strided 1 x 1 channels_last convolution of fewer than 8 channels. Subsampling first
-    computes the same at a cost of a few per cent or less (benchmarks/shortcut.py). Pooling single
+    computes the same at little cost (docs/performance.md has the ratios). Pooling single
     pixels keeps channels_last, which slicing would lose.
     """
 
