@@ -36,10 +36,10 @@ from rich.progress import track
 from rich.table import Table
 
 import csot
-from csot.ot import compiled
-from csot.ot.feasible import round_onto
+from csot.ot.inner import compiled
 from csot.ot.problem import Marginals
 from csot.ot.reduce import OneShard
+from csot.ot.rounding import round_onto
 from published import objective_of, solve_published
 
 RESULTS = Path(__file__).parent / "results"

@@ -31,13 +31,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from csot.data.views import image_views
-from csot.methods._base import Context, Part, Predictions
-from csot.methods._csot_settings import CsotSettings
-from csot.methods._relabel import relabel
+from csot.data.augment.views import image_views
+from csot.methods.core.contract import Context, Part, Predictions
 from csot.methods.csot import Csot
+from csot.methods.parts.csot_settings import CsotSettings
+from csot.methods.parts.relabel import relabel
 from csot.nets.build import build_network
-from csot.nets.predictor import Predictor
+from csot.nets.network import Predictor
 
 CLASSES, ROWS = 10, 50000
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)

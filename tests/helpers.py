@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from csot.ot.kernel import Kernel
-from csot.ot.memory import Memory
+from csot.ot.inner.kernel import Kernel
 from csot.ot.problem import Marginals
 from csot.ot.reduce import OneShard
+from csot.ot.workspace import Memory
 
 Floats = npt.NDArray[np.floating]
 Integers = npt.NDArray[np.integer]

@@ -3,10 +3,10 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
-from csot.threads import load_torch as _load_torch
+from csot._core.threads import load_torch as _load_torch
 
 if TYPE_CHECKING:
-    from csot import curriculum as curriculum
+    from csot import curriculum
     from csot.allocation import Allocation as Allocation
     from csot.allocation import allocate as allocate
     from csot.annotators import Consensus as Consensus
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from csot.clean import find_label_issues as find_label_issues
     from csot.ot import ConvergenceWarning as ConvergenceWarning
     from csot.ot import Plan as Plan
-    from csot.ot import solve as solve
+    from csot.ot import solve
     from csot.training import Trained as Trained
-    from csot.training import train as train
+    from csot.training import train
 
 __version__ = "0.1.0"
 

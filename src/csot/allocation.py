@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from csot.ot.arrays import Array, as_tensor
-from csot.ot.inputs import checked_labels
 from csot.ot.plan import Plan
+from csot.ot.validate import checked_labels
 
 Variant = Literal["paper", "published"]
 

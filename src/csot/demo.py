@@ -18,10 +18,10 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
-from csot.commands.clean import CleanOptions, run_clean
-from csot.commands.terminal import Terminal
+from csot.cli.clean import CleanOptions, run_clean
+from csot.cli.terminal import Terminal
 from csot.data import Columns
-from csot.records import Run
+from csot.runs import Run
 
 FLIPPED = 0.3
 SEED = 0

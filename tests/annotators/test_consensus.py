@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 
 import csot
 from annotators.crowds import make_crowd
-from csot.annotators import model
-from csot.records.findings import FINDINGS_COLUMNS, check_findings
+from csot.annotators import em as model
+from csot.runs.findings import FINDINGS_COLUMNS, check_findings
 
 COUNTS = ["n_votes", "agreement"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from annotators.crowds import make_crowd
 from csot.annotators import confusions as fast
-from csot.annotators import model
+from csot.annotators import em as model
 from csot.annotators.confusions import Habits, Pairs
 from csot.annotators.votes import Votes, encode_votes
 from reference import several_annotators as oracle

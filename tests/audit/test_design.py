@@ -10,8 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.made_findings import made_findings
-from csot.audit.design import CHANGED, FLAGGED, Stratum, allocate, draw_plan, make_strata
-from csot.audit.population import population_of
+from csot.audit.design import (
+    CHANGED,
+    FLAGGED,
+    Stratum,
+    allocate,
+    draw_plan,
+    make_strata,
+    population_of,
+)
 from reference import audit as oracle
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.audit.interval import Estimate, stratified_share
-from csot.review.precision import wilson
+from csot.review.domain.precision import wilson
 from reference import audit as oracle
 
 Strata = list[tuple[int, int, int]]

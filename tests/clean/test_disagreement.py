@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from csot.clean import DisagreementWarning, LabelCleaner, find_label_issues
-from csot.clean.disagreement import describe_disagreement
-from csot.records.noise import NoiseEstimate
+from csot.clean.verdicts import describe_disagreement
+from csot.runs.noise import NoiseEstimate
 
 
 def table(n: int, differing: int) -> pd.DataFrame:

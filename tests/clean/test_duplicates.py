@@ -19,8 +19,8 @@ from csot.clean.duplicates import (
     count_duplicates,
     find_duplicates,
 )
-from csot.clean.groups import components
-from csot.clean.neighbourhoods import CELL, near_pairs
+from csot.clean.folds import components
+from csot.clean.near_pairs import CELL, near_pairs
 from reference.duplicates import near_duplicate_pairs
 
 

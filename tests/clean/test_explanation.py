@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.clean import explanation as module
-from csot.clean.evidence import Evidence
-from csot.clean.evidence import posterior as plain_posterior
 from csot.clean.explanation import Explanation, Path, doubt_by_clusters, explain
-from csot.clean.findings import LEAST_CHANCE, _look_threshold
+from csot.clean.likelihood import Evidence
+from csot.clean.likelihood import posterior as plain_posterior
 from csot.clean.overlap import Overlap
+from csot.clean.verdicts import LEAST_CHANCE, _look_threshold
 from reference import explanation as reference
 from reference.latent_truth import softmax
 

@@ -14,8 +14,7 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import StratifiedGroupKFold
 
 from csot.clean import LabelCleaner, find_label_issues
-from csot.clean.folds import Folds
-from csot.clean.groups import check_groups, encode_groups, join_groups
+from csot.clean.folds import Folds, check_groups, encode_groups, join_groups
 
 QUICK = ("linear",)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from csot import LabelCleaner
-from csot.clean.misfit import ClassDistances
+from csot.clean.verdicts import ClassDistances
 
 TRAIN = 500
 

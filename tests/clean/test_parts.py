@@ -8,11 +8,10 @@ import pytest
 import torch
 from sklearn.exceptions import DataConversionWarning
 
-from csot.clean.basis import Basis
+from csot.clean.features import Basis, Units
 from csot.clean.folds import Folds
-from csot.clean.fourier import N_FEATURES, FourierMap
 from csot.clean.labels import encode_labels, missing
-from csot.clean.units import Units
+from csot.clean.members.fourier import N_FEATURES, FourierMap
 
 # Folds --------------------------------------------------------------------------------------------
 

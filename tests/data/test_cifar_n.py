@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from csot.data import DataError
-from csot.data.cifar_n import read_cifar_n
-from csot.data.training import read_training_data
-from csot.data.training_data import TrainingData
+from csot.data.datasets.cifar_n import read_cifar_n
+from csot.data.datasets.registry import read_training_data
+from csot.data.types import TrainingData
 from source_files import (
     CIFAR10_COUNTS,
     CIFAR100_COUNTS,

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from csot.data import DataError, DataWarning
-from csot.data.clothing1m import Counts, read_clothing1m
-from csot.data.training import read_training_data
-from csot.data.training_data import TrainingData
+from csot.data.datasets.clothing1m import Counts, read_clothing1m
+from csot.data.datasets.registry import read_training_data
+from csot.data.types import TrainingData
 from source_files import write_clothing1m
 
 COUNTS = Counts(train=4, test=2, val=1)

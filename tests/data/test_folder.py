@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from csot._core.pictures import fault, open_rgb
 from csot.data import DataError, DataWarning, read_data
-from csot.data.images import fault, open_rgb
 from image_files import write_image, write_noise_image
 
 

@@ -14,7 +14,7 @@ from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.noise.asymmetric import targets
 from csot.data.noise.instance import truncated_normal
 from csot.data.samples import InMemory
-from csot.data.training_data import TrainingData
+from csot.data.types import TrainingData
 from source_files import CIFAR10_NAMES, coarse_of
 
 

@@ -9,7 +9,7 @@ import torch
 from csot.data import DataError
 from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.samples import InMemory
-from csot.data.training_data import TrainingData
+from csot.data.types import TrainingData
 
 
 def apply(path: Path, each: int = 5) -> NoisyLabels:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from csot.data import Columns, DataError
+from csot.data.datasets.registry import TestSet, TrainingData, fair_shares, read_training_data
 from csot.data.samples import InMemory
-from csot.data.training import TestSet, TrainingData, fair_shares, read_training_data
 
 
 def test_digits() -> None:

@@ -10,13 +10,21 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
-from csot.data import view_ops
-from csot.data.autoaugment import CODES, GEOMETRIC, AutoAugment, RandAugment, matrices
-from csot.data.errors import DataError
-from csot.data.view_base import Draws, View
-from csot.data.view_crop import CropFlip
-from csot.data.view_tables import CIFAR10, FIXMATCH, IMAGENET
-from csot.data.views import Views, feature_views, image_views
+from csot._core.errors import DataError
+from csot.data.augment import pixels as view_ops
+from csot.data.augment.autoaugment import (
+    CIFAR10,
+    CODES,
+    FIXMATCH,
+    GEOMETRIC,
+    IMAGENET,
+    AutoAugment,
+    RandAugment,
+    matrices,
+)
+from csot.data.augment.crop import CropFlip
+from csot.data.augment.view import Draws, View
+from csot.data.augment.views import Views, feature_views, image_views
 
 MEAN, STD = (0.49, 0.48, 0.45), (0.2, 0.21, 0.22)
 COUNT = 96

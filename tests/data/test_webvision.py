@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from csot.data import DataError, DataWarning
-from csot.data.training import read_training_data
-from csot.data.training_data import TrainingData
-from csot.data.webvision import Counts, read_webvision
+from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.webvision import Counts, read_webvision
+from csot.data.types import TrainingData
 from source_files import write_webvision
 
 COUNTS = Counts(train=3, val=2, imagenet=50)

@@ -13,10 +13,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from typer.testing import CliRunner
 
-from csot.cli import app
+from csot.cli.app import app
 from csot.data import DataError, MissingExtraError
 from csot.embed import resolve_embedder
-from csot.embed.vision import embed_by_transformers
+from csot.embed.hub import embed_by_transformers
 
 transformers: Any = pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -8,8 +8,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from csot.figures.compare import Comparison, best_last, latex, rows_for, write_comparison
-from csot.figures.curves import draw_curves
+from csot.figures.comparison import (
+    Comparison,
+    best_last,
+    draw_curves,
+    latex,
+    rows_for,
+    write_comparison,
+)
 from csot.figures.history import draw_history, write_history
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from csot.commands.terminal import EXPECTED
+from csot.cli.terminal import EXPECTED
 from fuzz.targets import Target
 
 SECONDS = 10

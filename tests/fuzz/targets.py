@@ -18,26 +18,26 @@ import pandas as pd
 from jinja2 import Environment
 from PIL import Image
 
+from csot._core.pictures import fault, open_rgb
 from csot.data import Columns, read_data, read_verified
-from csot.data.cifar import read_cifar
-from csot.data.cifar_n import read_cifar_n
-from csot.data.clothing1m import Counts as ClothingCounts
-from csot.data.clothing1m import read_clothing1m
-from csot.data.download import unpack
-from csot.data.images import fault, open_rgb
-from csot.data.inputs import Wanted, read_inputs
+from csot.data.datasets.cifar import read_cifar
+from csot.data.datasets.cifar_n import read_cifar_n
+from csot.data.datasets.clothing1m import Counts as ClothingCounts
+from csot.data.datasets.clothing1m import read_clothing1m
+from csot.data.datasets.download import unpack
+from csot.data.datasets.webvision import Counts as WebvisionCounts
+from csot.data.datasets.webvision import read_webvision
 from csot.data.noise.matrix import read_matrix
-from csot.data.path_data import read_path
-from csot.data.webvision import Counts as WebvisionCounts
-from csot.data.webvision import read_webvision
+from csot.data.readers.inputs import Wanted, read_inputs
+from csot.data.readers.training import read_path
 from csot.embed import Embedder, EmbeddingCache
 from csot.figures.history import read_history
 from csot.nets.weights import read_weights
-from csot.records import Run
 from csot.report import write_report
-from csot.review.app import make_app
-from csot.review.guard import Guard
-from csot.review.session import Session
+from csot.review.domain.session import Session
+from csot.review.web.app import make_app
+from csot.review.web.guard import Guard
+from csot.runs import Run
 from csot.training.predict import Predictor
 from csot.training.presets import read_preset
 from csot.training.train import train

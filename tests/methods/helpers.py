@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from csot.data.views import feature_views
+from csot.data.augment.views import feature_views
 from csot.methods import find_method
-from csot.methods._base import Batch, Context, Losses, Method, Part, Predictions
+from csot.methods.core.contract import Batch, Context, Losses, Method, Part, Predictions
 from csot.nets.build import build_network
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from csot.data.digits import read_digits
+from csot.data.datasets.digits import read_digits
+from csot.data.datasets.registry import TrainingData
 from csot.data.noise import parse_noise
-from csot.data.training import TrainingData
 from csot.methods import find_method, method_names
-from csot.methods._base import Judgement
+from csot.methods.core.contract import Judgement
 from csot.training.checkpoint import Checkpoints
 from csot.training.loop import Finished, Progress, run_loop
 from csot.training.presets import make_config

@@ -9,9 +9,9 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from csot.methods._base import Batch, Predictions
-from csot.methods._csot_settings import VARIANTS, CsotSettings
+from csot.methods.core.contract import Batch, Predictions
 from csot.methods.csot import Csot
+from csot.methods.parts.csot_settings import VARIANTS, CsotSettings
 from methods.tiny import CLASSES, ROWS, context, inputs, make_csot, part, some_labels
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from csot.methods import csot as module
-from csot.methods._base import Losses
-from csot.methods._mixup import Mix
+from csot.methods.core.contract import Losses
 from csot.methods.csot import Csot
+from csot.methods.parts.mixing import Mix
 from helpers import LOSS_TOLERANCE
 from methods.tiny import CLASSES, ROWS, context, given_views, make_csot, part, some_labels
 from reference import training as oracle

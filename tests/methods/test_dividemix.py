@@ -8,9 +8,8 @@ import torch
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-from csot.methods._mixmatch import linear_ramp, mean_probs
-from csot.methods._mixup import draw_mix
 from csot.methods.dividemix import DivideMix
+from csot.methods.parts.mixing import draw_mix, linear_ramp, mean_probs
 from methods.helpers import Tiny, accuracy, make_method, make_tiny, run_epochs
 
 

@@ -2,9 +2,9 @@
 
 import torch
 
-from csot.methods._elr import clipped_probs, regulariser, remember
-from csot.methods._ranks import Ranks
+from csot._core.ranks import Ranks
 from csot.methods.elr import Elr
+from csot.methods.parts.early_learning import clipped_probs, regulariser, remember
 from methods.helpers import make_method, make_tiny, run_epochs
 
 

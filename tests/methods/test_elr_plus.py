@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 
-from csot.methods._ema import averaged, follow, sigmoid_ramp
-from csot.methods._mixup import draw_mix
 from csot.methods.elr_plus import ElrPlus
+from csot.methods.parts.early_learning import averaged, follow, sigmoid_ramp
+from csot.methods.parts.mixing import draw_mix
 from methods.helpers import make_method, make_tiny, run_epochs
 
 

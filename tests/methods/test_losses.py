@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from csot.methods._losses import (
+from csot._core.ranks import Ranks
+from csot.methods.parts.losses import (
     cross_entropy,
     each_cross_entropy,
     negative_cosine,
@@ -20,7 +21,6 @@ from csot.methods._losses import (
     sharpen,
     simsiam,
 )
-from csot.methods._ranks import Ranks
 from helpers import LOSS_TOLERANCE
 from reference import training as oracle
 

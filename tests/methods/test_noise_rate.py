@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from csot.methods._noise_rate import MEMORY, NoiseRate, estimate
+from csot.methods.parts.noise_rate import MEMORY, NoiseRate, estimate
 
 
 def slow_confident_joint(probs: list[list[float]], labels: list[int]) -> float:

@@ -8,9 +8,8 @@ import torch
 from scipy.spatial.distance import cdist
 
 import ot
-from csot.methods._class_transport import class_centres, class_plan
-from csot.methods._mixup import draw_mix
-from csot.methods.ot_filter import OtFilter
+from csot.methods.ot_filter import OtFilter, class_centres, class_plan
+from csot.methods.parts.mixing import draw_mix
 from methods.helpers import Tiny, accuracy, make_method, make_tiny, run_epochs
 
 

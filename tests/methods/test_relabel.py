@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import csot
-from csot.methods._base import Predictions
-from csot.methods._csot_settings import CsotSettings
-from csot.methods._relabel import Relabelling, _groups, budgets, relabel
+from csot.methods.core.contract import Predictions
+from csot.methods.parts.csot_settings import CsotSettings
+from csot.methods.parts.relabel import Relabelling, _groups, budgets, relabel
 from helpers import make_instance
 
 N, C = 60, 4

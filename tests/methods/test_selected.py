@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from csot.methods._ranks import Ranks
-from csot.methods._selected import mean_over, smallest, total
+from csot._core.ranks import Ranks
+from csot.methods.parts.selection import mean_over, smallest, total
 
 
 class Simulated(Ranks):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from csot.methods._mixup import Mix, draw_mix
-from csot.methods._ranks import Ranks
-from csot.methods._streams import full_batches, labelled, side_by_side
+from csot._core.ranks import Ranks
+from csot.methods.core.batches import full_batches, labelled, side_by_side
+from csot.methods.parts.mixing import Mix, draw_mix
 from helpers import LOSS_TOLERANCE
 from reference import training as oracle
 

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from csot.data.view_base import Draws, View, Views
-from csot.data.views import feature_views
-from csot.methods._base import Context, Part, Predictions
-from csot.methods._csot_settings import CsotSettings
-from csot.methods._ranks import Ranks
+from csot._core.ranks import Ranks
+from csot.data.augment.view import Draws, View, Views
+from csot.data.augment.views import feature_views
+from csot.methods.core.contract import Context, Part, Predictions
 from csot.methods.csot import Csot
+from csot.methods.parts.csot_settings import CsotSettings
 from csot.nets.build import seeded
-from csot.nets.outputs import Outputs
+from csot.nets.network import Outputs
 
 ROWS, DIM, FEATURES, CLASSES = 24, 4, 3, 3
 

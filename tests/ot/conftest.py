@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from csot.ot import compiled
+from csot.ot.inner import compiled
 
 
 @pytest.fixture(autouse=True, params=["compiled", "torch"])

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import csot
-from csot.ot import compiled, inner
-from csot.ot.inner import Stopping
-from csot.ot.kernel import Kernel
-from csot.ot.memory import Memory
+from csot.ot.inner import compiled
+from csot.ot.inner import newton as inner
+from csot.ot.inner.kernel import Kernel
+from csot.ot.inner.newton import Stopping
 from csot.ot.problem import Marginals
 from csot.ot.reduce import OneShard
+from csot.ot.workspace import Memory
 from helpers import make_instance, make_kernel
 
 LOAD = compiled._loops.__wrapped__
@@ -115,7 +116,7 @@ def test_no_limit_is_too_large() -> None:
 
 
 def test_a_total_that_is_no_number_is_an_error() -> None:
-    climb = pytest.importorskip("csot.ot.climb")
+    climb = pytest.importorskip("csot.ot.inner.newton_numba")
     ones = np.ones(2)
     kernel = np.ones((2, 2))
     frame = climb.Frame(kernel, kernel, ones, ones, ones, ones, 0 * ones, 0 * ones, False)
@@ -138,7 +139,7 @@ def test_a_broken_numba_is_left_alone(
 
 def test_without_numba_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "csot.ot.climb", raising=False)
+    monkeypatch.delitem(sys.modules, "csot.ot.inner.newton_numba", raising=False)
     monkeypatch.delattr(csot.ot, "climb", raising=False)
     monkeypatch.setattr(compiled, "_loops", LOAD)
     assert compiled._loops() is None

@@ -13,10 +13,10 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 import csot
-from csot.ot.coherence import Terms
-from csot.ot.cosine import CosineCoherence
-from csot.ot.memory import Memory
+from csot.ot.coherence.cosine import CosineCoherence
+from csot.ot.coherence.terms import Terms
 from csot.ot.reduce import Shards
+from csot.ot.workspace import Memory
 from helpers import make_instance
 
 N, C = 60, 4

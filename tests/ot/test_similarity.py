@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import csot
-from csot.ot.coherence import Coherence, OperatorCoherence, Terms
-from csot.ot.cosine import CosineCoherence
-from csot.ot.memory import Memory
-from csot.ot.neighbours import neighbour_graph
+from csot.ot.coherence.cosine import CosineCoherence
+from csot.ot.coherence.knn import neighbour_graph
+from csot.ot.coherence.operator import FunctionSimilarity, MatrixSimilarity
+from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
 from csot.ot.numerics import csr_matrix
 from csot.ot.reduce import OneShard
-from csot.ot.similarity import FunctionSimilarity, MatrixSimilarity
+from csot.ot.workspace import Memory
 from helpers import Floats, make_instance, plan_error
 from reference import transport as reference
 
@@ -84,7 +84,7 @@ def test_neighbour_graph_has_the_right_neighbours(k: int) -> None:
 
 def test_neighbours_by_blocks_and_within_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     features = np.random.default_rng(0).normal(size=(1, 40, 3))
-    monkeypatch.setattr("csot.ot.neighbours.BLOCK", 9)
+    monkeypatch.setattr("csot.ot.coherence.knn.BLOCK", 9)
     operator = neighbour_graph(torch.from_numpy(features), 5)
     S = _graph_by_brute_force(features[0], 5)[None]
     rng = np.random.default_rng(1)
@@ -123,7 +123,7 @@ def test_every_form_of_the_same_similarity_gives_the_same_plan(
     form: str, n_classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four classes: both terms in one product. Seventy: the label term by class."""
-    monkeypatch.setattr("csot.ot.cosine.STACKED_CLASSES", 48)
+    monkeypatch.setattr("csot.ot.coherence.cosine.STACKED_CLASSES", 48)
     case = make_instance(120, n_classes, seed=5)
     arguments = {"labels": case.labels, "budget": 0.5, "coherence": (2.0, 1.0), "max_outer": 50}
     expected = csot.solve(case.pred_probs, features=case.features, **arguments)
@@ -179,7 +179,7 @@ def test_value_and_gradient_of_coherence(
     kind: str, n_classes: int, kappa: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against the reference, and against central differences of the reference's value."""
-    monkeypatch.setattr("csot.ot.cosine.STACKED_CLASSES", 48)
+    monkeypatch.setattr("csot.ot.coherence.cosine.STACKED_CLASSES", 48)
     case = make_instance(20, n_classes, seed=6)
     features = case.features.copy()
     features[3] = 0.0

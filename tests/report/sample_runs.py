@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot.records import Run
+from csot.runs import Run
 
 TOPICS = {
     "sport": ("The coach praised the second half.", "A late goal decided the cup final."),

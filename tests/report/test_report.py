@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 import csot.report.write as writer
-from csot.records import Run
+from csot._core.pictures import Containment
 from csot.report import charts, numbers, write_report
 from csot.report.coded import Coded, encode
-from csot.report.select import select_rows, suspicion_order
+from csot.report.numbers import select_rows, suspicion_order
 from csot.report.thumbnails import thumbnail, thumbnails
-from csot.untrusted.pictures import Containment
+from csot.runs import Run
 from report.sample_runs import rows_run, texts_run, write_run
 
 EVIL = '</script><img src=x onerror="window.hacked=1">'

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from csot.records import Run
+from csot.runs import Run
 from report.sample_runs import rows_run
 
 

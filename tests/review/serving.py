@@ -15,13 +15,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import csot.review
-from csot.records import Run
 from csot.review import ReviewServer
+from csot.runs import Run
 
 SOURCE = str(Path(csot.review.__file__).parents[2])
 ZYGOTE = """
 import os, sys
-from csot.records import Run
+from csot.runs import Run
 from csot.review import ReviewServer
 for folder in sys.stdin:
     if os.fork() == 0:

@@ -18,13 +18,13 @@ import pytest
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from csot.audit.file import FILE, open_audit
-from csot.cli import app
-from csot.records import Run
-from csot.records.again import clean_again
-from csot.review.item import make_blind_item
-from csot.review.session import Session
-from csot.review.store import Store
+from csot.audit.sheet import FILE, open_audit
+from csot.cli.app import app
+from csot.review.domain.item import make_blind_item
+from csot.review.domain.session import Session
+from csot.review.domain.store import Store
+from csot.runs import Run
+from csot.runs.rerun import clean_again
 from report.sample_runs import digits_run, rows_run, texts_run
 from review.serving import Client, command, environment, serving
 
@@ -309,7 +309,7 @@ def test_the_review_opens_with_it(tmp_path: Path) -> None:
 
 
 def test_it_needs_neither_torch_nor_the_web() -> None:
-    code = "import csot, sys; csot.propose_audit; import csot.commands.audit; print(*sys.modules)"
+    code = "import csot, sys; csot.propose_audit; import csot.cli.audit; print(*sys.modules)"
     arguments = [sys.executable, "-c", code]
     done = subprocess.run(arguments, capture_output=True, text=True, env=environment(), check=True)
     assert {"torch", "sklearn", "scipy", "fastapi", "uvicorn"}.isdisjoint(done.stdout.split())

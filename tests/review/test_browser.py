@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from browsers import CHROMIUM, NO_BROWSER, running_chromium
-from csot.records import Run
-from csot.review.select import Filter
-from csot.review.session import Session
+from csot.review.domain.filters import Filter
+from csot.review.domain.session import Session
+from csot.runs import Run
 from report.sample_runs import digits_run, texts_run, write_run
 from review.serving import command, serving
 

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from csot.records import Run
-from csot.review import export
-from csot.review.item import make_item
-from csot.review.samples import Samples
-from csot.review.session import Session
-from csot.review.store import Entry
+from csot.review.domain import export
+from csot.review.domain.item import make_item
+from csot.review.domain.samples import Samples
+from csot.review.domain.session import Session
+from csot.review.domain.store import Entry
+from csot.runs import Run
 from report.sample_runs import rows_run, texts_run
 from review.serving import serving
 

@@ -14,10 +14,10 @@ import pytest
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from csot.cli import app
-from csot.records import Run
-from csot.review import export
-from csot.review.session import Session
+from csot.cli.app import app
+from csot.review.domain import export
+from csot.review.domain.session import Session
+from csot.runs import Run
 from report.sample_runs import texts_run, write_run
 from review.serving import serving
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from csot.review import guard, patience
+from csot.review.web import guard
+from csot.review.web import server as patience
 from report.sample_runs import rows_run
 from review.serving import Client, serving
 
@@ -111,7 +112,7 @@ def test_headers_without_an_end(client: Client) -> None:
 
 
 def test_too_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("csot.review.server.CONNECTIONS", 4)
+    monkeypatch.setattr("csot.review.web.server.CONNECTIONS", 4)
     with serving(rows_run(tmp_path, 50, 3)) as (_, client):
         idle = [socket.create_connection((client.host, client.port), 10) for _ in range(5)]
         time.sleep(0.2)

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from csot.records import Run
+from csot._core.pictures import Containment, PictureError
 from csot.review import ReviewServer
-from csot.review.guard import MAX_BODY
-from csot.review.pictures import read_picture
-from csot.untrusted.pictures import Containment, PictureError
+from csot.review.web.guard import MAX_BODY
+from csot.review.web.pictures import read_picture
+from csot.runs import Run
 from image_files import write_image
 from report.sample_runs import rows_run, write_run
 from review.serving import Client, serving
@@ -264,7 +264,7 @@ def test_huge_files_are_not_read(tmp_path: Path) -> None:
 def test_too_many_pixels_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("L", (40, 40)).save(tmp_path / "scan.tiff")
-    monkeypatch.setattr("csot.untrusted.pictures.MAX_PIXELS", 1500)
+    monkeypatch.setattr("csot._core.pictures.MAX_PIXELS", 1500)
     with pytest.raises(PictureError, match="pixels"):
         read_picture(Containment(tmp_path), "scan.tiff", small=False)
 

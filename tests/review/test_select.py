@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from csot.records import STATUSES
-from csot.review.select import DECIDED_FILTERS, ORDERS, STATUS_FILTERS, Filter, parse_filter
-from csot.review.session import Session
-from csot.review.store import ACTIONS
+from csot.review.domain.filters import DECIDED_FILTERS, ORDERS, STATUS_FILTERS, Filter, parse_filter
+from csot.review.domain.session import Session
+from csot.review.domain.store import ACTIONS
+from csot.runs import STATUSES
 from report.sample_runs import texts_run
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from csot.records import Run
-from csot.review.ledger import CODES
-from csot.review.session import Session
-from csot.review.store import Entry, Store
+from csot.review.domain.ledger import CODES
+from csot.review.domain.session import Session
+from csot.review.domain.store import Entry, Store
+from csot.runs import Run
 from report.sample_runs import rows_run, write_run
 from review.serving import Client, Nursery
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-import csot.cli
-import csot.commands.train
+import csot.cli.app
+import csot.cli.train
 import csot.training.train
 
 
@@ -41,7 +41,7 @@ def live(arguments: list[str], end: str | None = None) -> int:
         if end is not None:
             function, _, count = end.partition(":")
             setattr(os, function, doomed(getattr(os, function), int(count)))
-        result = CliRunner().invoke(csot.cli.app, ["train", *arguments])
+        result = CliRunner().invoke(csot.cli.app.app, ["train", *arguments])
         print(result.output, flush=True)
         os._exit(result.exit_code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 from typer.testing import CliRunner, Result
 
-import csot.cli
+import csot.cli.app
+from csot.data.datasets.registry import TestSet, TrainingData
 from csot.data.samples import InMemory
-from csot.data.training import TestSet, TrainingData
 
 SETTINGS = {
     "dataset.limit": 200,
@@ -27,12 +27,12 @@ SETTINGS = {
 }
 """CSOT on a part of the digits, through both stages."""
 DIGITS = ("digits", "--noise", "sym:0.5", *(f"--set={k}={v}" for k, v in SETTINGS.items()))
-SOURCE = Path(csot.cli.__file__).parents[1]
+SOURCE = Path(csot.cli.app.__file__).parents[2]
 
 
 def command(*arguments: str | Path) -> Result:
     """In this process."""
-    return CliRunner().invoke(csot.cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(csot.cli.app.app, [str(argument) for argument in arguments])
 
 
 def fails(*arguments: str | Path) -> str:

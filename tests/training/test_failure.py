@@ -11,7 +11,7 @@ from torch import nn
 from csot.methods.cross_entropy import CrossEntropy
 from csot.training import train
 from csot.training.checkpoint import Checkpoints
-from csot.training.failure import diagnose
+from csot.training.evaluate import diagnose
 from training.quick import DIGITS, FEATURES, fails, planted
 
 

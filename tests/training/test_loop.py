@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from csot.data.datasets.registry import TrainingData
 from csot.data.samples import Samples
-from csot.data.training import TrainingData
-from csot.methods._base import Context, Part
-from csot.records import Run
-from csot.records.findings import check_findings
+from csot.methods.core.contract import Context, Part
 from csot.report import write_report
+from csot.runs import Run
+from csot.runs.findings import check_findings
 from csot.training import Trained, train
 from csot.training.loop import Progress
 from training.quick import FEATURES, SETTINGS, assert_same_run, metrics, planted

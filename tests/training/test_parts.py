@@ -13,23 +13,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from csot._core.ranks import Ranks
 from csot.data.samples import InMemory
-from csot.methods._base import Judgement, Split
-from csot.methods._ranks import Ranks
-from csot.records.findings import check_findings
-from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig
+from csot.methods.core.contract import Judgement, Split
+from csot.runs.findings import check_findings
+from csot.training.build import generator_for, make_optimiser, moments, rows_to_train_on
+from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig, learning_rate
 from csot.training.evaluate import accuracy, average_statistics, split_accuracy
-from csot.training.findings import findings_of
-from csot.training.loop import best_epoch
-from csot.training.parts import generator_for, make_optimiser, rows_to_train_on
-from csot.training.prefetch import ahead
+from csot.training.loop import ahead, best_epoch
 from csot.training.results import (
     estimated_noise_matrix,
     estimated_noise_rate,
+    findings_of,
     principal_axes,
 )
-from csot.training.schedule import learning_rate
-from csot.training.standardise import moments
 from training.quick import planted
 
 

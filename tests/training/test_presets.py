@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from csot.commands.train import parse_settings
+from csot.cli.train import parse_settings
 from csot.methods import find_method
 from csot.training.presets import (
     make_config,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from csot.records import Run
+from csot.runs import Run
 from training.quick import command, finished, metrics, started
 
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node=2")

@@ -12,9 +12,14 @@ import pandas as pd
 from sklearn.base import clone
 
 from csot.annotators.confusions import Confusions, Pairs
-from csot.annotators.findings import consensus_labels, majority, make_findings, vote_table
-from csot.annotators.model import Fit, fit
-from csot.annotators.quality import annotator_table
+from csot.annotators.em import Fit, fit
+from csot.annotators.quality import (
+    annotator_table,
+    consensus_labels,
+    majority,
+    make_findings,
+    vote_table,
+)
 from csot.annotators.votes import Votes, encode_votes, is_long, plain
 from csot.clean import LabelCleaner
 from csot.clean.labels import encode_labels

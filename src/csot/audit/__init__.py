@@ -1,9 +1,9 @@
 """Audits: which rows to verify, and what the verified rows say of all others. Knows no torch."""
 
 from csot.audit.design import Plan as Plan
+from csot.audit.design import Population as Population
 from csot.audit.design import Stratum as Stratum
 from csot.audit.interval import Estimate as Estimate
-from csot.audit.population import Population as Population
 from csot.audit.proposal import Audit as Audit
+from csot.audit.proposal import AuditResult as AuditResult
 from csot.audit.proposal import propose_audit as propose_audit
-from csot.audit.results import AuditResult as AuditResult

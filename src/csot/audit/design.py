@@ -1,29 +1,84 @@
-"""Which rows to verify: strata, and a random order of which every prefix is a stratified sample.
-
-    e_i     probability that the label of row i is wrong. Two explanations are open, overlap of the
-            classes and wrong labels: (1 - score_i) and [predicted_i != given_i]. Their mean counts,
-            kept within [0.05, 0.95], because the run can be wrong about both.
-    q_h     mean of e_i over stratum h;  s_h^2 = q_h (1 - q_h), N_h rows
-
-Strata never mix what the run did with a label (see `GROUPS`), so that the precision of each of its
-verdicts is a share of whole strata. Within a group they are intervals of the score, cut so that
-sum_i sqrt(e_i (1 - e_i)) is about the same in each.
-
-Allocation: every stratum gets two rows. Then the next row comes from the stratum in which it lowers
-the variance of the noise rate, sum_h N_h^2 s_h^2 (1 / n_h - 1 / N_h), the most: that with the
-largest N_h^2 s_h^2 / (n_h (n_h + 1)). The greedy order is Neyman's optimal allocation in whole
-numbers at every length (Wright, 2012, on the method of equal proportions), and row i of stratum h
-is among the first n with probability n_h / N_h.
-"""
+"""Which rows to verify: strata, and a random order of which every prefix is a stratified sample."""
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
-from csot.audit.population import Bools, Floats, Ints, Population
+from csot.runs import check_findings
+from csot.runs.findings import (
+    CORRECTED,
+    FINDINGS_COLUMNS,
+    GIVEN,
+    IS_ISSUE,
+    NOTE,
+    PREDICTED,
+    SCORE,
+    VERIFIED,
+)
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Arrays (N,), in the order of the findings. Labels are class numbers, -1 for none."""
+
+    given: Ints
+    predicted: Ints
+    corrected: Ints
+    issue: Bools
+    score: Floats
+    """Probability that the given label is right."""
+    known: Bools
+    """Verified before this run: ``corrected`` is the truth there."""
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    @property
+    def labelled(self) -> Bools:
+        """Rows that the noise rate is about."""
+        found: Bools = self.given >= 0
+        return found
+
+    @property
+    def open(self) -> Bools:
+        """Rows that can be drawn: labelled, and not verified yet."""
+        found: Bools = self.labelled & ~self.known
+        return found
+
+
+def population_of(findings: pd.DataFrame) -> tuple[Population, list[Any]]:
+    """From a findings table, and the classes in the order of their numbers.
+
+    Further columns, such as those of ``find_label_issues``, are allowed.
+    """
+    check_findings(findings[[name for name in FINDINGS_COLUMNS if name in findings]])
+    numbers: dict[Any, int] = {}
+
+    def codes(column: str) -> Ints:
+        found, labels = pd.factorize(findings[column].astype(object))
+        known = [numbers.setdefault(label, len(numbers)) for label in labels.tolist()]
+        return np.array([*known, -1], dtype=np.int64)[found]
+
+    population = Population(
+        given=codes(GIVEN),
+        predicted=codes(PREDICTED),
+        corrected=codes(CORRECTED),
+        issue=findings[IS_ISSUE].to_numpy(dtype=np.bool_),
+        score=findings[SCORE].to_numpy(dtype=np.float64),
+        known=(findings[NOTE] == VERIFIED).to_numpy(dtype=np.bool_),
+    )
+    return population, list(numbers)
+
 
 STRATA = 8
 """About how many; each group has at least one."""

@@ -22,21 +22,25 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from csot.clean.disagreement import describe_disagreement, warn_of_disagreement
+from csot._core.threads import threads_for
 from csot.clean.duplicates import Duplicates, find_duplicates
-from csot.clean.evidence import Evidence
 from csot.clean.explanation import rate_of_new_rows
-from csot.clean.findings import Rules, make_findings
-from csot.clean.groups import check_groups, encode_groups, join_groups
+from csot.clean.features import Units
+from csot.clean.folds import check_groups, encode_groups, join_groups
 from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
-from csot.clean.misfit import ClassDistances
+from csot.clean.likelihood import Evidence
 from csot.clean.model import STAGES, FittedModel, fit_model
-from csot.clean.saved import load_state, save_state
+from csot.clean.persistence import load_state, save_state
 from csot.clean.summary import describe, describe_duplicates
-from csot.clean.units import Units
-from csot.records.findings import GIVEN, NOTE, VERIFIED
-from csot.records.noise import NoiseEstimate
-from csot.threads import threads_for
+from csot.clean.verdicts import (
+    ClassDistances,
+    Rules,
+    describe_disagreement,
+    make_findings,
+    warn_of_disagreement,
+)
+from csot.runs.findings import GIVEN, NOTE, VERIFIED
+from csot.runs.noise import NoiseEstimate
 
 MEMBERS = ("linear", "csot", "fourier", "network")
 PREDICT_PRIORS = ("uniform", "estimated")

@@ -26,8 +26,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from csot.clean.groups import components
-from csot.clean.neighbourhoods import K, near_pairs
+from csot.clean.folds import components
+from csot.clean.near_pairs import K, near_pairs
 
 Integers = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]

@@ -36,7 +36,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from csot.clean.evidence import Evidence, posterior
+from csot.clean.likelihood import Evidence, posterior
 from csot.clean.overlap import Overlap
 
 LEAST_DOUBT = 0.35

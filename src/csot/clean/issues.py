@@ -12,15 +12,14 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.disagreement import warn_of_disagreement
-from csot.clean.evidence import Evidence
 from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
-from csot.clean.findings import make_findings
 from csot.clean.labels import EncodedLabels, as_array, encode_labels
+from csot.clean.likelihood import Evidence
 from csot.clean.noise_matrix import first_guess
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import stack
-from csot.records.noise import NoiseEstimate
+from csot.clean.verdicts import make_findings, warn_of_disagreement
+from csot.runs.noise import NoiseEstimate
 
 IN_SAMPLE_AGREEMENT = 0.995
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.exceptions import DataConversionWarning
 
-from csot.data.errors import nearest
+from csot._core.errors import nearest
 
 
 @dataclass(frozen=True)

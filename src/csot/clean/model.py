@@ -18,15 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from csot.clean.basis import Basis
-from csot.clean.evidence import Evidence
 from csot.clean.explanation import Explanation, Judgement, explain
+from csot.clean.features import Basis
 from csot.clean.folds import Folds, Integers
-from csot.clean.fourier import FourierMap
-from csot.clean.network import Networks, fit_networks
+from csot.clean.likelihood import Evidence
+from csot.clean.members.csot import Round, curriculum_rounds
+from csot.clean.members.fourier import FourierMap
+from csot.clean.members.linear import ProbeMember, first_noise, probe_path, relearn, settle
+from csot.clean.members.network import Networks, fit_networks
 from csot.clean.overlap import measure_overlap
-from csot.clean.rounds import Round, curriculum_rounds
-from csot.clean.search import ProbeMember, first_noise, probe_path, relearn, settle
 from csot.clean.stacking import Stack, information, stack
 
 SAMPLE = 5_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from csot.clean.evidence import Evidence, posterior
+from csot.clean.likelihood import Evidence, posterior
 
 STRENGTHS = 10.0 ** torch.arange(0, 6.5, 0.5, dtype=torch.float64)
 """Shrinkage, in rows per class, among which the evidence chooses."""

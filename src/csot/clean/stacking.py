@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from csot.clean.evidence import Evidence, posterior
+from csot.clean.likelihood import Evidence, posterior
 from csot.clean.noise_matrix import estimate
 
 CAUTION = 0.1

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.clean.duplicates import count_duplicates
-from csot.records.noise import NoiseEstimate
+from csot.runs.noise import NoiseEstimate
 
 
 def describe(

@@ -1,11 +1,11 @@
 """Readers: what a user has on disk -> `LabelledData`. Knows nothing of methods."""
 
-from csot.data.errors import DataError as DataError
-from csot.data.errors import DataWarning as DataWarning
-from csot.data.errors import MissingExtraError as MissingExtraError
-from csot.data.labelled import LabelledData as LabelledData
-from csot.data.labelled import Skipped as Skipped
-from csot.data.read import read_data as read_data
-from csot.data.table import Columns as Columns
-from csot.data.verified import read_verified as read_verified
-from csot.data.votes import all_votes as all_votes
+from csot._core.errors import DataError as DataError
+from csot._core.errors import DataWarning as DataWarning
+from csot._core.errors import MissingExtraError as MissingExtraError
+from csot.data.readers.path import read_data as read_data
+from csot.data.readers.table import Columns as Columns
+from csot.data.readers.verified import all_votes as all_votes
+from csot.data.readers.verified import read_verified as read_verified
+from csot.data.types import LabelledData as LabelledData
+from csot.data.types import Skipped as Skipped

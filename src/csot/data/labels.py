@@ -1,4 +1,4 @@
-"""Labels as the user wrote them -> labels of one type, checked."""
+"""Labels and ids as the user wrote them: checked, of one type, and as class numbers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from csot.data.cells import is_missing
-from csot.data.errors import DataError, DataWarning, listed
-from csot.data.labelled import Labels
-from csot.untrusted.errors import clip
+from csot._core.errors import DataError, DataWarning, clip, listed, nearest
+from csot._core.text import cell_text, is_missing
+from csot.data.types import LabelledData, Labels
 
 DIGITS = 18
 """Of the longest number that 64 bits always hold."""
@@ -97,3 +98,50 @@ def check_classes(labels: Labels, where: str) -> None:
             DataWarning,
             stacklevel=2,
         )
+
+
+# Labels as the user wrote them -> numbers of classes.
+
+
+def class_names_of(data: LabelledData) -> list[str]:
+    """The user's own order, else sorted: whole numbers by value, text by letter."""
+    if data.class_names is not None:
+        return list(data.class_names)
+    return [str(label) for label in sorted({label for label in data.labels if label is not None})]
+
+
+def encode(labels: Labels, class_names: list[str], where: str) -> Tensor:
+    """int64 (N,); -1 where there is no label. An error names the first unknown class."""
+    number = {name: row for row, name in enumerate(class_names)}
+    codes = torch.full((len(labels),), -1)
+    for row, label in enumerate(labels):
+        if label is None:
+            continue
+        if str(label) not in number:
+            raise DataError(
+                f"{where}: the label {clip(repr(label))} in row {row} (from 0) is not a class "
+                f"of the training data ({listed(class_names, 8)}){nearest(str(label), class_names)}"
+            )
+        codes[row] = number[str(label)]
+    return codes
+
+
+# Sample ids: text, unique.
+
+
+def tidy_ids(values: Iterable[object], where: str) -> list[str]:
+    """As text; an error names the first empty or repeated id and its rows."""
+    ids: list[str] = []
+    seen: dict[str, int] = {}
+    for row, value in enumerate(values):
+        text = cell_text(value).strip()
+        if not text:
+            raise DataError(f"{where} has no id in row {row} (from 0): fill it in, or leave it out")
+        if text in seen:
+            raise DataError(
+                f"{where} holds the id {clip(repr(text))} twice, in rows {seen[text]} and "
+                f"{row} (from 0): ids must be unique"
+            )
+        seen[text] = row
+        ids.append(text)
+    return ids

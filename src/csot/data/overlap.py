@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from csot.data.errors import DataError
+from csot._core.errors import DataError
 
 
 def refuse_overlap(data: Path, out: Path) -> None:

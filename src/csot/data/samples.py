@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from csot.data.errors import DataError, require
-from csot.data.images import read_rgb
+from csot._core.errors import DataError, require
+from csot._core.pictures import read_rgb
 
 Kind = Literal["images", "features"]
 

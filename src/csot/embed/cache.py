@@ -20,12 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from csot.data.errors import DataError
+from csot._core.errors import DataError, FileError
+from csot._core.files import open_zip, read_json, read_member, read_npy
 from csot.embed.embedder import Embedder, Samples
-from csot.untrusted.errors import FileError
-from csot.untrusted.files import read_json
-from csot.untrusted.npy import read_member, read_npy
-from csot.untrusted.zips import open_zip
 
 MATRIX, INDEX, PARTS = "embeddings.npy", "embeddings.json", "embeddings.parts"
 Rows = npt.NDArray[np.float32]

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from csot.data.errors import DataError
+from csot._core.errors import DataError
+from csot.embed.hub import embed_by_transformers, vision_embedder_version
 from csot.embed.images import NAME, NETWORKS, embed_images, image_embedder_version
 from csot.embed.texts import DEFAULT_MODEL, embed_texts, text_embedder_version
-from csot.embed.vision import embed_by_transformers, vision_embedder_version
 
 HUB = "hf:"
 Medium = Literal["images", "texts"]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from csot.data.errors import require
-from csot.data.images import read_rgb
+from csot._core.errors import require
+from csot._core.pictures import read_rgb
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from csot.data.errors import DataError, require
+from csot._core.errors import DataError, require
 from csot.embed.hub import find_model, first_line, folder_identity
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"

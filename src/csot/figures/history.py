@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from csot.records.atomic import atomic_write
-from csot.untrusted.errors import naming
-from csot.untrusted.files import check_file
+from csot._core.atomic import atomic_write
+from csot._core.errors import naming
+from csot._core.files import check_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,5 +4,5 @@ Files that start with an underscore hold what methods share. A method file defin
 `Method`; putting the file here is all it takes to enrol it.
 """
 
-from csot.methods._find import find_method as find_method
-from csot.methods._find import method_names as method_names
+from csot.methods.core.registry import find_method as find_method
+from csot.methods.core.registry import method_names as method_names

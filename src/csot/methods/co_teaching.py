@@ -17,12 +17,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._adam import forget_faster
-from csot.methods._base import Batch, Losses, Settings, Split
-from csot.methods._losses import each_cross_entropy
-from csot.methods._noise_rate import NoiseRate
-from csot.methods._peers import Peers
-from csot.methods._selected import mean_over, smallest
+from csot.methods.core.contract import Batch, Losses, Settings, Split
+from csot.methods.core.networks import Peers
+from csot.methods.parts.losses import each_cross_entropy
+from csot.methods.parts.noise_rate import NoiseRate
+from csot.methods.parts.selection import forget_faster, mean_over, smallest
 
 
 class CoTeachingSettings(Settings):

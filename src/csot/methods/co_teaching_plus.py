@@ -17,9 +17,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._base import Batch, Settings
-from csot.methods._selected import total
 from csot.methods.co_teaching import CoTeaching, CoTeachingSettings
+from csot.methods.core.contract import Batch, Settings
+from csot.methods.parts.selection import total
 
 
 class CoTeachingPlusSettings(CoTeachingSettings):

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
-from csot.methods._base import Batch, Losses
-from csot.methods._losses import cross_entropy
-from csot.methods._single import SingleNetwork
-from csot.methods._streams import full_batches
+from csot.methods.core.batches import full_batches
+from csot.methods.core.contract import Batch, Losses
+from csot.methods.core.networks import SingleNetwork
+from csot.methods.parts.losses import cross_entropy
 
 
 class CrossEntropy(SingleNetwork):

@@ -16,7 +16,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from csot.methods._base import (
+from csot.methods.core.batches import full_batches, side_by_side
+from csot.methods.core.contract import (
     Batch,
     Judgement,
     Losses,
@@ -26,8 +27,9 @@ from csot.methods._base import (
     Split,
     feature_dim,
 )
-from csot.methods._csot_settings import CsotSettings
-from csot.methods._losses import (
+from csot.methods.core.networks import SingleNetwork
+from csot.methods.parts.csot_settings import CsotSettings
+from csot.methods.parts.losses import (
     cross_entropy,
     negative_entropy,
     one_hot,
@@ -35,12 +37,9 @@ from csot.methods._losses import (
     refine,
     simsiam,
 )
-from csot.methods._mixup import Mix, draw_mix
-from csot.methods._relabel import Relabelling, budgets, relabel
-from csot.methods._single import SingleNetwork
-from csot.methods._streams import full_batches, side_by_side
-from csot.nets.outputs import Outputs
-from csot.nets.predictor import Predictor
+from csot.methods.parts.mixing import Mix, draw_mix
+from csot.methods.parts.relabel import Relabelling, budgets, relabel
+from csot.nets.network import Outputs, Predictor
 
 
 class Csot(SingleNetwork):

@@ -15,10 +15,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._base import Batch, Losses, Settings
-from csot.methods._losses import each_cross_entropy
-from csot.methods._peers import Peers
-from csot.methods._selected import mean_over
+from csot.methods.core.contract import Batch, Losses, Settings
+from csot.methods.core.networks import Peers
+from csot.methods.parts.losses import each_cross_entropy
+from csot.methods.parts.selection import mean_over
 
 
 class DecouplingSettings(Settings):

@@ -17,12 +17,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._base import Judgement, Losses, Part, Settings, Split
-from csot.methods._gmm import small_loss_posterior
-from csot.methods._losses import one_hot, refine
-from csot.methods._mixmatch import Side, guess, linear_ramp, mean_probs, mixmatch
-from csot.methods._turns import TakingTurns
-from csot.methods._warmup import WarmupSettings
+from csot.methods.core.contract import Judgement, Losses, Part, Settings, Split
+from csot.methods.core.networks import TakingTurns, WarmupSettings
+from csot.methods.parts.losses import one_hot, refine
+from csot.methods.parts.mixing import Side, guess, linear_ramp, mean_probs, mixmatch
+from csot.methods.parts.selection import small_loss_posterior
 
 
 class DivideMixSettings(WarmupSettings):

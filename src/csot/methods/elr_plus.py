@@ -18,14 +18,19 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from csot.methods._base import Batch, Judgement, Losses, Settings
-from csot.methods._elr import regulariser, remember, target_posterior
-from csot.methods._ema import averaged, follow, sigmoid_ramp
-from csot.methods._losses import cross_entropy, one_hot
-from csot.methods._mixup import draw_mix
-from csot.methods._pair import TwoNetworks
-from csot.methods._single import judge_by_probabilities
-from csot.methods._streams import full_batches
+from csot.methods.core.batches import full_batches
+from csot.methods.core.contract import Batch, Judgement, Losses, Settings
+from csot.methods.core.networks import TwoNetworks, judge_by_probabilities
+from csot.methods.parts.early_learning import (
+    averaged,
+    follow,
+    regulariser,
+    remember,
+    sigmoid_ramp,
+    target_posterior,
+)
+from csot.methods.parts.losses import cross_entropy, one_hot
+from csot.methods.parts.mixing import draw_mix
 
 
 class ElrPlusSettings(Settings):

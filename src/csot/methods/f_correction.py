@@ -19,10 +19,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._base import Batch, Judgement, Losses, Settings
-from csot.methods._losses import cross_entropy
-from csot.methods._single import SingleNetwork, judge_by_probabilities
-from csot.methods._streams import full_batches, labelled
+from csot.methods.core.batches import full_batches, labelled
+from csot.methods.core.contract import Batch, Judgement, Losses, Settings
+from csot.methods.core.networks import SingleNetwork, judge_by_probabilities
+from csot.methods.parts.losses import cross_entropy
 
 
 class FCorrectionSettings(Settings):

@@ -14,20 +14,18 @@ refined with w = 1 - s, a penalty, and the cross-entropy of strong views with co
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._base import Judgement, Losses, Part, Predictions, Settings, Split
-from csot.methods._divergence import js_to_labels
-from csot.methods._knn import nearest_among, nearest_others
-from csot.methods._losses import cross_entropy, prior_penalty, refine
-from csot.methods._mixmatch import mean_probs
-from csot.methods._mixup import draw_mix
-from csot.methods._turns import TakingTurns
-from csot.methods._warmup import WarmupSettings
+from csot._core.neighbours import nearest_among, nearest_others
+from csot.methods.core.contract import Judgement, Losses, Part, Predictions, Settings, Split
+from csot.methods.core.networks import TakingTurns, WarmupSettings
+from csot.methods.parts.losses import cross_entropy, prior_penalty, refine
+from csot.methods.parts.mixing import draw_mix, mean_probs
 
 SMOOTHING = 1e-4
 FEWEST_KEPT = 10
@@ -158,3 +156,26 @@ def correct(
     is_good = divergence.mean(-1) <= bound
     found[~kept] = torch.where(is_good, votes.argmax(-1), -1)
     return found
+
+
+# Jensen-Shannon divergence, to base 2: 0 for equal distributions, 1 for disjoint ones.
+#
+# JS(p, q) = (1/2) sum_k (p_k log p_k/m_k + q_k log q_k/m_k),    m = (p + q) / 2
+
+
+def js_to_labels(probs: Tensor, smoothing: float) -> Tensor:
+    """(N, C) -> (N, C): from each row to each class's smoothed one-hot vector.
+
+    That vector has 1 - smoothing at the class and `smoothing` everywhere else; NCE does not
+    normalise it. So all but one of the C terms are the same for every class.
+    """
+    off = _terms(probs, torch.full_like(probs, smoothing))
+    on = _terms(probs, torch.full_like(probs, 1 - smoothing))
+    return off.sum(-1, keepdim=True) - off + on
+
+
+def _terms(p: Tensor, q: Tensor) -> Tensor:
+    """(..., C): what each class adds to JS(p, q)."""
+    mean = (p + q) / 2
+    nats = torch.xlogy(p, p) - torch.xlogy(p, mean) + torch.xlogy(q, q) - torch.xlogy(q, mean)
+    return nats / (2 * math.log(2))

@@ -24,13 +24,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._adam import forget_faster
-from csot.methods._base import Batch, Judgement, Losses, Settings, Split
-from csot.methods._losses import cross_entropy, each_cross_entropy
-from csot.methods._noise_rate import NoiseRate
-from csot.methods._selected import mean_over, smallest
-from csot.methods._single import SingleNetwork, judge_by_probabilities
-from csot.methods._streams import full_batches
+from csot.methods.core.batches import full_batches
+from csot.methods.core.contract import Batch, Judgement, Losses, Settings, Split
+from csot.methods.core.networks import SingleNetwork, judge_by_probabilities
+from csot.methods.parts.losses import cross_entropy, each_cross_entropy
+from csot.methods.parts.noise_rate import NoiseRate
+from csot.methods.parts.selection import forget_faster, mean_over, smallest
 from csot.ot.arrays import as_tensor
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve

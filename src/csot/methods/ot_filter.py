@@ -9,6 +9,7 @@ predictions of two weak views, sharpened.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
@@ -16,14 +17,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._base import Batch, Judgement, Losses, Part, Predictions, Settings, Split
-from csot.methods._class_transport import class_centres, class_plan
-from csot.methods._losses import one_hot
-from csot.methods._mixmatch import Side, guess, linear_ramp, mean_probs, mixmatch
-from csot.methods._single import SingleNetwork
-from csot.methods._streams import full_batches, side_by_side
-from csot.methods._warmup import WarmupSettings, warmup_loss
-from csot.ot.numerics import widest_float
+from csot.methods.core.batches import full_batches, side_by_side
+from csot.methods.core.contract import Batch, Judgement, Losses, Part, Predictions, Settings, Split
+from csot.methods.core.networks import SingleNetwork, WarmupSettings, warmup_loss
+from csot.methods.parts.losses import one_hot
+from csot.methods.parts.mixing import Side, guess, linear_ramp, mean_probs, mixmatch
+from csot.ot.arrays import as_tensor
+from csot.ot.numerics import ConvergenceWarning, widest_float
+from csot.ot.solve import solve
 
 
 class OtFilterSettings(WarmupSettings):
@@ -144,3 +145,46 @@ class OtFilter(SingleNetwork):
             trusted=posterior.argmax(-1) == seen.logits.argmax(-1),
             scores=posterior.gather(1, given.clamp(min=0)[:, None])[:, 0],
         )
+
+
+# Which class each sample is transported to: OT between samples and one centre for each class.
+#
+#     min_Q  <D, Q> + epsilon <Q, log Q> + sum_ik (Q_ik + e)^p      Q1 = 1/N,  Q'1 = 1/C
+#
+# D holds Euclidean distances. The last term is concave (p < 1): it wants every sample to go to few
+# classes. It is minimised by linearising it a few times: D + p (Q + e)^(p - 1).
+#
+# A centre is the entropic Wasserstein barycentre of its class with one support point. From one
+# point there is a single plan, which sends the same mass to every sample: the fixed point of the
+# barycentre's iteration is the mean, whatever the regularisation.
+
+OFFSET = 1e-6
+"""e: keeps the slope at an empty entry finite."""
+
+
+def class_centres(features: Tensor, labels: Tensor, fallback: Tensor) -> Tensor:
+    """(n, F), (n,) -> (C, F) means; a class without a sample keeps its row of `fallback`."""
+    hot = one_hot(labels, len(fallback)).to(features)
+    counts = hot.sum(0)[:, None]
+    return torch.where(counts > 0, hot.T @ features / counts.clamp(min=1), fallback)
+
+
+def class_plan(
+    features: Tensor, centres: Tensor, *, epsilon: float, power: float, rounds: int
+) -> Tensor:
+    """(n, C) plan after `rounds` linearisations, the first of them without the concave term."""
+    cost = torch.cdist(features, centres)
+    plan, slope = torch.empty(0), torch.zeros_like(cost)
+    for _ in range(rounds):
+        plan = _transport((cost + slope) / epsilon)
+        slope = power * (plan + OFFSET) ** (power - 1)
+    return plan
+
+
+def _transport(cost: Tensor) -> Tensor:
+    """Entropic OT of weight 1 with uniform marginals; constants of a row do not matter to it."""
+    with warnings.catch_warnings():
+        # A plan that is feasible but not quite optimal is good enough for one epoch.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plan = solve(log_probs=(-cost).log_softmax(-1), epsilon=1.0)
+    return as_tensor("coupling", plan.coupling)

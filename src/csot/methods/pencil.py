@@ -20,10 +20,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods._base import Batch, Judgement, Losses, Settings, Split
-from csot.methods._losses import cross_entropy, each_cross_entropy, negative_entropy, one_hot
-from csot.methods._single import SingleNetwork, judge_by_probabilities
-from csot.methods._streams import full_batches
+from csot.methods.core.batches import full_batches
+from csot.methods.core.contract import Batch, Judgement, Losses, Settings, Split
+from csot.methods.core.networks import SingleNetwork, judge_by_probabilities
+from csot.methods.parts.losses import cross_entropy, each_cross_entropy, negative_entropy, one_hot
 
 
 class PencilSettings(Settings):

@@ -4,9 +4,7 @@ from csot.nets.adapter import Adapted
 from csot.nets.backbones import NETWORKS
 from csot.nets.build import build_network
 from csot.nets.errors import NetworkError, NetworkWarning
-from csot.nets.network import Network
-from csot.nets.outputs import Outputs
-from csot.nets.predictor import Predictor
+from csot.nets.network import Network, Outputs, Predictor
 from csot.nets.weights import load_weights
 
 __all__ = [

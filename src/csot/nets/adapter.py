@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from csot.nets.errors import NetworkError
-from csot.nets.outputs import Outputs
+from csot.nets.network import Outputs
 
 REMEDY = "let it return a pair (logits, features)"
 

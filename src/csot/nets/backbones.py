@@ -13,9 +13,7 @@ from csot.nets.errors import NetworkError, unknown
 from csot.nets.inception_resnet_v2 import SMALLEST, InceptionResNetV2
 from csot.nets.layers import Norm
 from csot.nets.mlp import MLP
-from csot.nets.preact_resnet import PreActResNet18
-from csot.nets.resnet50 import ResNet50
-from csot.nets.resnet_small import SmallResNet
+from csot.nets.resnets import PreActResNet18, ResNet50, SmallResNet
 
 Shape = tuple[int, ...]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from csot.untrusted.errors import FileError, clip
+from csot._core.errors import FileError, clip
 
 
 class NetworkError(FileError):

@@ -1,13 +1,23 @@
-"""A backbone, a head and a classifier."""
+"""A backbone, a head and a classifier, and what they return; the predictor of SimSiam."""
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 from torch import Tensor, nn
 
 from csot.nets.errors import NetworkError, unknown
-from csot.nets.outputs import Outputs
+from csot.nets.layers import Norm, norm_1d
+
+
+class Outputs(NamedTuple):
+    """One row for each sample: logits (B, C), and the features (B, F) that the classifier read."""
+
+    logits: Tensor
+    features: Tensor
+
+
+# A backbone, a head and a classifier.
 
 Head: TypeAlias = Literal["linear", "none"]
 
@@ -64,3 +74,26 @@ class Network(nn.Module):
     def forward(self, inputs: Tensor) -> Outputs:
         features = self.head(self.backbone(inputs))
         return Outputs(self.classifier(features), features)
+
+
+# The predictor of SimSiam (Chen and He 2021): it foretells the features of the other view.
+
+
+class Predictor(nn.Module):
+    """(B, D) -> hidden -> (B, D), with a bottleneck: 128 units for CIFAR, 384 for WebVision.
+
+    The first layer has no bias, as published: batch normalisation takes it away again.
+    """
+
+    def __init__(self, dim: int, hidden: int = 128, norm: Norm = "batch"):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(dim, hidden, bias=False),
+            norm_1d(norm, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, dim),
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        out: Tensor = self.layers(features)
+        return out

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from csot.untrusted.errors import FileError, naming
-from csot.untrusted.files import check_file
-from csot.untrusted.zips import open_zip
+from csot._core.errors import FileError, naming
+from csot._core.files import check_file, open_zip
 
 HEADER = 32 << 20
 """Bytes that describe the tensors of a safetensors file; ten thousand tensors need 2 MB."""

@@ -14,11 +14,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from csot._core.errors import FileError, naming
 from csot.nets.adapter import Adapted
 from csot.nets.errors import NetworkError, NetworkWarning
 from csot.nets.network import Network
 from csot.nets.tensor_files import read_safetensors, read_torch
-from csot.untrusted.errors import FileError, naming
 
 CLASSIFIERS = ("classifier", "fc", "last_linear", "classif", "linear")
 """What the last layer is called, here and elsewhere."""

@@ -1,8 +1,8 @@
 """The transport problem: stating it, solving it, reading the answer. Knows nothing of training."""
 
+from csot.ot.coherence.operator import Similarity
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.plan import Plan
-from csot.ot.similarity import Similarity
 from csot.ot.solve import solve
 
 __all__ = ["ConvergenceWarning", "Plan", "Similarity", "solve"]

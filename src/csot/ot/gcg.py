@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from csot.ot.feasible import marginal_error, round_onto
-from csot.ot.inner import InnerSolution, Stopping
-from csot.ot.kernel import Kernel, ScalingState
+from csot.ot.inner.kernel import Kernel, ScalingState
+from csot.ot.inner.newton import InnerSolution, Stopping
 from csot.ot.numerics import dot, plan_precision, rounding_threshold
 from csot.ot.problem import Problem
+from csot.ot.rounding import marginal_error, round_onto
 
 NEARLY_FULL = 0.8
 """A best step beyond it is taken as the full one, which needs no pass over the plan. By the bound

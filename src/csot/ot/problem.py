@@ -13,9 +13,9 @@ from functools import cached_property
 
 from torch import Tensor
 
-from csot.ot.coherence import Coherence
-from csot.ot.memory import Memory
+from csot.ot.coherence.terms import Coherence
 from csot.ot.reduce import Reduce
+from csot.ot.workspace import Memory
 
 
 @dataclass(frozen=True)

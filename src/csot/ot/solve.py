@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from csot._core.threads import threads_for
 from csot.ot.arrays import Array, Door
-from csot.ot.compiled import newton
-from csot.ot.dykstra import dykstra
+from csot.ot.coherence.operator import Similarity
 from csot.ot.gcg import InnerMethod, Outcome, minimise
-from csot.ot.inner import Stopping, scaling
-from csot.ot.inputs import (
+from csot.ot.inner.compiled import newton
+from csot.ot.inner.dykstra import dykstra
+from csot.ot.inner.newton import Stopping, scaling
+from csot.ot.numerics import ConvergenceWarning, marginal_tolerance
+from csot.ot.plan import Plan
+from csot.ot.problem import Marginals, Problem
+from csot.ot.reduce import OneShard, Reduce, Shards
+from csot.ot.validate import (
     checked_budget,
     checked_positive,
     read_choice,
@@ -26,13 +32,7 @@ from csot.ot.inputs import (
     read_probabilities,
     row_capacities,
 )
-from csot.ot.memory import working_memory
-from csot.ot.numerics import ConvergenceWarning, marginal_tolerance
-from csot.ot.plan import Plan
-from csot.ot.problem import Marginals, Problem
-from csot.ot.reduce import OneShard, Reduce, Shards
-from csot.ot.similarity import Similarity
-from csot.threads import threads_for
+from csot.ot.workspace import working_memory
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

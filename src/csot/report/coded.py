@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot.records import STATUSES
+from csot.runs import STATUSES
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
-from csot.untrusted.pictures import (
+from csot._core.pictures import (
     OUTSIDE,
     Containment,
     PictureError,

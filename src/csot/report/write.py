@@ -15,13 +15,13 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from csot.records import Run, atomic_write
+from csot._core.pictures import Containment
 from csot.report import charts, numbers
 from csot.report.annotators import annotator_section
 from csot.report.coded import Coded, Ints, encode
-from csot.report.select import select_rows
+from csot.report.numbers import select_rows
 from csot.report.thumbnails import has_pillow, thumbnails
-from csot.untrusted.pictures import Containment
+from csot.runs import Run, atomic_write
 
 MAX_ROWS = 2000
 TEXT_LIMIT = 400

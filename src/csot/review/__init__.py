@@ -1,3 +1,3 @@
-"""Deciding on labels in the browser, over any run. Knows only `csot.records`."""
+"""Deciding on labels in the browser, over any run. Knows only `csot.runs`."""
 
-from csot.review.server import ReviewServer as ReviewServer
+from csot.review.web.server import ReviewServer as ReviewServer

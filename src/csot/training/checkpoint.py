@@ -17,10 +17,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from csot._core.atomic import atomic_write, remove_partials, write_text
+from csot._core.errors import FileError
+from csot._core.files import read_json
 from csot.nets.tensor_files import read_safetensors, read_torch
-from csot.records.atomic import atomic_write, remove_partials, write_text
-from csot.untrusted.errors import FileError
-from csot.untrusted.files import read_json
 
 MODEL = "model.safetensors"
 STATE = "state.pt"

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from csot.methods._ablations import find_ablation
-from csot.records import Run
+from csot.methods.core.registry import find_ablation
+from csot.runs import Run
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder
 from csot.training.presets import make_config

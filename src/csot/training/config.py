@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -136,3 +137,24 @@ class RunConfig(Strict):
     def identity(self) -> dict[str, Any]:
         """What must be the same for a run to be resumed."""
         return self.model_dump(mode="json", exclude={"machine"})
+
+
+# Learning rate by epoch.
+
+
+def learning_rate(base: float, schedule: ScheduleConfig, epoch: int, epochs: int) -> float:
+    """Of an epoch counted from 1, out of `epochs`."""
+    done = epoch - 1
+    if done < schedule.warmup_epochs:
+        return base * epoch / (schedule.warmup_epochs + 1)
+    if schedule.name == "constant":
+        return base
+    if schedule.name == "steps":
+        passed = sum(done >= milestone for milestone in schedule.milestones)
+        return base * schedule.factor**passed
+    if schedule.name == "linear":
+        left = (epochs - done) / max(1, epochs - schedule.linear_from)
+        return base * min(1.0, left)
+    whole = epochs if schedule.name == "cosine" else schedule.period
+    share = (done % whole) / whole
+    return schedule.floor + (base - schedule.floor) * (1 + math.cos(math.pi * share)) / 2

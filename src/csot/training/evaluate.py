@@ -1,19 +1,76 @@
-"""Predictions in evaluation mode, and what is measured on them."""
+"""Predictions in evaluation mode, what is measured on them, and the error of a loss gone wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from csot._core.ranks import Ranks
+from csot.data.augment.view import View
 from csot.data.samples import Samples
-from csot.data.view_base import View
-from csot.methods._base import Predictions, Split
-from csot.methods._ranks import Ranks
-from csot.training.failure import refuse_ill
+from csot.methods.core.contract import Losses, Predictions, Split
+from csot.training.checkpoint import Checkpoints
+
+TRY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
+
+
+def diagnose(
+    module: nn.Module, losses: Losses, record: Mapping[str, float], step: int, kept: int | None
+) -> str:
+    """Which loss, since when, whether the weights are still sound, and what to try."""
+    broken = [name for name, value in losses.items() if not bool(torch.isfinite(value))]
+    ill = broken_parameters(module)
+    largest = max((float(value.detach().abs().max()) for value in module.parameters()), default=0.0)
+    weights = (
+        f"{len(ill)} parameters hold NaN or infinity, first {ill[0]}"
+        if ill
+        else f"all parameters are finite, the largest is {largest:.3g}"
+    )
+    return (
+        f"the loss is not finite in epoch {record['epoch']}, step {step} "
+        f"({', '.join(broken) or 'on another process'}); {weights}; learning rate "
+        f"{record['learning_rate']:.3g}; {_remedy(kept)}"
+    )
+
+
+def refuse_broken(module: nn.Module, record: Mapping[str, float], checkpoints: Checkpoints) -> None:
+    """The last step of an epoch may break the weights while its loss was still a number."""
+    ill = broken_parameters(module)
+    if ill:
+        raise FloatingPointError(
+            f"{len(ill)} parameters hold NaN or infinity after epoch {record['epoch']}, first "
+            f"{ill[0]}; learning rate {record['learning_rate']:.3g}; "
+            f"{_remedy(checkpoints.epoch('last'))}"
+        )
+
+
+def broken_parameters(module: nn.Module) -> list[str]:
+    """Names of those that hold NaN or infinity."""
+    return [
+        name for name, value in module.named_parameters() if not bool(torch.isfinite(value).all())
+    ]
+
+
+def refuse_ill(ill: Tensor) -> None:
+    """(N, ...) bool. Weights may be finite, and yet so large that what is computed is not."""
+    rows = ill.flatten(1).any(1)
+    if bool(rows.any()):
+        raise FloatingPointError(
+            f"what the network says of {int(rows.sum())} of {len(rows)} rows is not finite: its "
+            f"weights have diverged; checkpoints of earlier epochs are kept. {TRY}"
+        )
+
+
+def _remedy(kept: int | None) -> str:
+    remains = "no checkpoint yet" if kept is None else f"the checkpoint of epoch {kept} is kept"
+    return f"{remains}. {TRY}"
+
+
+# Predictions in evaluation mode, and what is measured on them.
 
 
 class Eyes:

@@ -11,11 +11,11 @@ import pandas as pd
 import yaml
 from pydantic import Field, model_validator
 
-from csot.data.training import TrainingData
-from csot.records import Run
-from csot.records.atomic import is_partial, write_text
-from csot.records.run import MARKER
-from csot.records.tables import write_csv
+from csot._core.atomic import is_partial, write_text
+from csot.data.datasets.registry import TrainingData
+from csot.runs import Run
+from csot.runs.run import MARKER
+from csot.runs.tables import write_csv
 from csot.training.checkpoint import Checkpoints
 from csot.training.config import RunConfig, Strict
 from csot.training.presets import checked

@@ -1,9 +1,4 @@
-"""The training loop, whole: read it from top to bottom.
-
-The only place that knows Lightning Fabric, which brings devices, precision and several processes.
-All that is random in an epoch comes from (seed, epoch), and a checkpoint is the state between two
-epochs: so an interrupted epoch is done again and gives the same numbers.
-"""
+"""The training loop, whole: read it from top to bottom."""
 
 from __future__ import annotations
 
@@ -11,7 +6,9 @@ import atexit
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -20,25 +17,45 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 from torch.optim import Optimizer
 
-from csot.data.training import TrainingData
+from csot._core.errors import naming
+from csot._core.ranks import Ranks
+from csot.data.datasets.registry import TrainingData
 from csot.methods import find_method
-from csot.methods._base import Batch, Context, Judgement, Losses, Method, Part
-from csot.methods._ranks import Ranks
+from csot.methods.core.contract import Batch, Context, Judgement, Losses, Method, Part
 from csot.nets.build import seeded
-from csot.training.checkpoint import Checkpoint, Checkpoints
-from csot.training.config import RunConfig
-from csot.training.evaluate import Eyes, accuracy, average_statistics, split_accuracy
-from csot.training.failure import diagnose, refuse_broken
-from csot.training.parts import (
+from csot.training.build import (
     generator_for,
     make_optimiser,
     make_views,
     network_factory,
     rows_to_train_on,
 )
-from csot.training.prefetch import ahead
-from csot.training.schedule import learning_rate
-from csot.untrusted.errors import naming
+from csot.training.checkpoint import Checkpoint, Checkpoints
+from csot.training.config import RunConfig, learning_rate
+from csot.training.evaluate import (
+    Eyes,
+    accuracy,
+    average_statistics,
+    diagnose,
+    refuse_broken,
+    split_accuracy,
+)
+
+T = TypeVar("T")
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items in the same order; one thread takes the next while the caller is busy."""
+
+    def take() -> list[T]:
+        return [item for _, item in zip(range(1), items, strict=False)]
+
+    with ThreadPoolExecutor(1, "ahead") as pool:
+        future = pool.submit(take)
+        while item := future.result():
+            future = pool.submit(take)
+            yield item[0]
+
 
 Record = dict[str, float]
 HOLDOUT, CHOICES, ORDER, DROPOUT = range(4)

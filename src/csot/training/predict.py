@@ -13,19 +13,19 @@ import pandas as pd
 import torch
 from torch import nn
 
-from csot.data.inputs import Inputs, Wanted
+from csot._core.errors import naming
+from csot._core.ranks import Ranks
+from csot.data.datasets.registry import TrainingData
+from csot.data.readers.inputs import Inputs, Wanted
 from csot.data.samples import InMemory
-from csot.data.training import TrainingData
 from csot.methods import find_method
-from csot.methods._base import Context, Method, Predictions
-from csot.methods._ranks import Ranks
+from csot.methods.core.contract import Context, Method, Predictions
 from csot.nets.build import seeded
+from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Eyes, accuracy
 from csot.training.folder import InputFacts, RunFolder
-from csot.training.parts import make_views, network_factory
-from csot.untrusted.errors import naming
 
 Which = Literal["best", "last"]
 CONFIDENCE, PREDICTED = "confidence", "predicted_label"

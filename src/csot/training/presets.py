@@ -14,12 +14,11 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from csot.data.errors import listed, nearest
+from csot._core.errors import FileError, clip, listed, nearest
+from csot._core.files import read_text
 from csot.methods import find_method, method_names
 from csot.training.config import DataConfig, RunConfig, Strict, TrainingConfig
 from csot.training.yaml_text import LARGEST, parse_yaml
-from csot.untrusted.errors import FileError, clip
-from csot.untrusted.files import read_text
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pandas as pd
 
+from csot.data.datasets.registry import TrainingData, read_training_data
 from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.overlap import refuse_overlap
-from csot.data.table import Columns
-from csot.data.training import TrainingData, read_training_data
-from csot.records import Run
+from csot.data.readers.table import Columns
+from csot.runs import Run
+from csot.training.build import generator_for
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder, is_first_process
 from csot.training.loop import Progress, run_loop
-from csot.training.parts import generator_for
 from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
 

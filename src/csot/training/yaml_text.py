@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from csot.untrusted.errors import FileError, naming
-from csot.untrusted.files import read_text
+from csot._core.errors import FileError, naming
+from csot._core.files import read_text
 
 LARGEST = 1 << 20
 """Bytes; presets have some 4,000, and ten thousand class names need 200,000."""

@@ -9,10 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from csot.data.errors import DataError
+from csot._core.errors import DataError
 from csot.data.noise.base import Noise, percent
 from csot.data.noise.symmetric import choose
-from csot.data.training_data import TrainingData
+from csot.data.types import TrainingData
 
 CIFAR10 = {
     "truck": "automobile",

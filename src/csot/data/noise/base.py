@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from csot.data.errors import DataError
-from csot.data.training_data import TrainingData
+from csot._core.errors import DataError
+from csot.data.types import TrainingData
 
 
 @dataclass(frozen=True)

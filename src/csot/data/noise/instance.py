@@ -17,7 +17,7 @@ from torch import Tensor
 
 from csot.data.noise.base import Noise, percent
 from csot.data.samples import Samples
-from csot.data.training_data import TrainingData
+from csot.data.types import TrainingData
 
 DEVIATION = 0.1
 ROWS = 1024

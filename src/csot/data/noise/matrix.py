@@ -10,12 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from csot.data.errors import DataError
+from csot._core.errors import DataError, naming
+from csot._core.files import check_file, read_npy
 from csot.data.noise.base import Noise
-from csot.data.training_data import TrainingData
-from csot.untrusted.errors import naming
-from csot.untrusted.files import check_file
-from csot.untrusted.npy import read_npy
+from csot.data.types import TrainingData
 
 LARGEST = 64 << 20
 """Bytes: a thousand classes need 25 MB as a CSV."""

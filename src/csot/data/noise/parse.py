@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from csot.data.errors import DataError, listed, nearest
+from csot._core.errors import DataError, listed, nearest
 from csot.data.noise.asymmetric import Asymmetric, Map, Pick
 from csot.data.noise.base import Noise, NoNoise
 from csot.data.noise.instance import InstanceDependent

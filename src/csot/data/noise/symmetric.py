@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from csot.data.noise.base import Noise, percent, whole
-from csot.data.training_data import TrainingData
+from csot.data.types import TrainingData
 
 
 @dataclass(frozen=True)

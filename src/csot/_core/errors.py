@@ -1,0 +1,116 @@
+"""Errors that name the file, the value and the remedy, in one line; optional imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+LONGEST_MESSAGE = 2000
+"""Characters of an error about a file."""
+LONGEST = 300
+"""Characters of a parser's own message that are repeated."""
+
+
+class FileError(ValueError):
+    """A file cannot be used as it is. The message names the file and says why.
+
+    Names and values in it come from the file, so its length is bounded.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clip(message, LONGEST_MESSAGE))
+
+
+@contextmanager
+def naming(
+    path: Path | str, what: str, remedy: str = "", kind: type[FileError] = FileError
+) -> Iterator[None]:
+    """Turn any error of the block into a ``kind`` that names ``path``.
+
+    Parsers raise nearly anything on a damaged file: the block should hold little besides their
+    call. A `FileError` that names ``path`` keeps its message; a missing package and Ctrl-C pass
+    unchanged.
+    """
+    try:
+        yield
+    except FileError as error:
+        is_named = str(path) in str(error)
+        if is_named and isinstance(error, kind):
+            raise
+        raise kind(str(error) if is_named else f"{path}: {error}") from error
+    except ImportError:
+        raise
+    except Exception as error:
+        ending = f"; {remedy}" if remedy else ""
+        raise kind(f"{path} is not {what} ({reason(error, path)}){ending}") from error
+
+
+def reason(error: BaseException, path: Path | str = "") -> str:
+    """The message in one bounded line, without the path."""
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error)[: 20 * LONGEST]
+    if str(path):
+        text = text.replace(str(path), Path(path).name)
+    line = clip(" ".join(text.split()), LONGEST)
+    if isinstance(error, KeyError):
+        return f"no {line}"
+    return line or type(error).__name__
+
+
+def clip(text: str, limit: int = 80) -> str:
+    """At most ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# What goes wrong while data is read: said in one sentence, with the remedy.
+
+COMPARED = 2000
+"""Names among which the nearest is looked for."""
+
+
+class DataError(FileError):
+    """The data cannot be used as it is. The message names the file, the row and the remedy."""
+
+
+class MissingExtraError(ImportError):
+    """A package is not installed; the message names the extra that brings it."""
+
+
+class DataWarning(UserWarning):
+    """The data can be used, but not quite as it is."""
+
+
+def require(module: str, extra: str, purpose: str) -> Any:
+    """The module, or an error that names the extra which brings it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{purpose} needs the package {error.name}: pip install 'csot[{extra}]'"
+        ) from error
+
+
+def nearest(name: str, known: Iterable[object]) -> str:
+    """`; did you mean 'x'?`, or nothing where no known name is near."""
+    # Comparing costs the product of two lengths.
+    names = [clip(str(value)) for value in islice(known, COMPARED)]
+    by_lower = {name.lower(): name for name in names}
+    found = get_close_matches(clip(name).lower(), list(by_lower), n=1, cutoff=0.6)
+    return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
+
+
+def listed(values: Iterable[object], limit: int = 12) -> str:
+    """`a, b, c`, cut after `limit` values."""
+    every = [clip(str(value)) for value in values]
+    rest = len(every) - limit
+    return ", ".join(every[:limit]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,161 @@
+"""Files that may be broken or hostile, read within bounds: bytes, text, JSON, zip, npy and npz."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy_format
+
+from csot._core.errors import FileError, naming
+
+RATIO = 100
+"""How many times its own size a compressed file may unpack to ..."""
+FLOOR = 256 << 20
+"""... or up to so many bytes, if that is more."""
+
+
+def check_file(path: Path, limit: int | None = None) -> int:
+    """The size of a regular file; a pipe or device would be read for ever."""
+    with naming(path, "a readable file"):
+        found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise FileError(f"{path} is not a file")
+    if limit is not None and found.st_size > limit:
+        raise FileError(
+            f"{path} has {found.st_size:,} bytes; at most {limit:,} are read, several times what "
+            "such a file needs"
+        )
+    return found.st_size
+
+
+def check_expansion(path: Path, unpacked: int, held: int) -> None:
+    """Refuse what would unpack to far more than honest data of that size."""
+    allowed = max(FLOOR, RATIO * held)
+    if unpacked > allowed:
+        raise FileError(
+            f"{path} has {held:,} bytes and would unpack to {unpacked:,}; at most {allowed:,} are "
+            f"read ({RATIO} times its size, or {FLOOR >> 20} MB): write it without compression"
+        )
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes."""
+    check_file(path, limit)
+    with naming(path, "a readable file"), open(path, "rb") as file:
+        return file.read(limit)
+
+
+def read_text(path: Path, limit: int) -> str:
+    """The same, as UTF-8; a byte order mark is skipped."""
+    content = read_bytes(path, limit)
+    with naming(path, "UTF-8 text"):
+        return content.decode("utf-8-sig")
+
+
+def read_json(path: Path, limit: int) -> Any:
+    """Any JSON value."""
+    text = read_text(path, limit)
+    with naming(path, "JSON"):
+        return json.loads(text)
+
+
+# Zip archives whose members say how large they are, and are held to it.
+
+MEMBERS = 100_000
+ENCRYPTED = 0x1
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What NumPy and torch write; the decoders of the others unpack without a bound."""
+
+
+@contextmanager
+def open_zip(path: Path, what: str, remedy: str = "") -> Iterator[zipfile.ZipFile]:
+    """The archive, once all of its members together have an honest size.
+
+    `zipfile` never reads more of a member than its declared size, so the declaration is a bound.
+    """
+    held = check_file(path)
+    with naming(path, what, remedy):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        members = archive.infolist()
+        if len(members) > MEMBERS:
+            raise FileError(f"{path} holds {len(members):,} members; at most {MEMBERS:,} are read")
+        for info in members:
+            if info.flag_bits & ENCRYPTED or info.compress_type not in METHODS:
+                how = "encrypted" if info.flag_bits & ENCRYPTED else "compressed in another way"
+                raise FileError(f"{path} holds {info.filename[:80]!r}, which is {how}: not read")
+        check_expansion(path, sum(info.file_size for info in members), held)
+        yield archive
+
+
+# Arrays of .npy files and of .npz members, without pickles and without believing the header.
+
+WHAT = "a readable .npy array"
+OBJECTS = "Python objects"
+KINDS = "biufcSUmM"
+"""Of numbers, texts and times."""
+
+
+def read_npy(path: Path, mapped: bool = False) -> npt.NDArray[Any]:
+    """The array, or a read-only memory map of it."""
+    size = check_file(path)
+    with naming(path, WHAT):
+        with open(path, "rb") as file:
+            _check_header(file, size)
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        _check_text(array)
+        return array if mapped else np.array(array)
+
+
+def read_member(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
+    """The array ``name`` of an .npz file that `open_zip` opened."""
+    info = archive.getinfo(f"{name}.npy")
+    with naming(f"{path}: {name}", WHAT):
+        with archive.open(info) as file:
+            _check_header(file, info.file_size)
+        with archive.open(info) as file:
+            array: npt.NDArray[Any] = npy_format.read_array(file, allow_pickle=False)
+        _check_text(array)
+        return array
+
+
+def is_of_objects(error: BaseException) -> bool:
+    """Whether an array was refused because it holds Python objects."""
+    return OBJECTS in str(error)
+
+
+def _check_header(file: IO[bytes], size: int) -> None:
+    """NumPy reserves what the header says; sizes of zero and below end the interpreter."""
+    version = npy_format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):  # the third is for the names of records
+        raise ValueError(f"version {version[0]}.{version[1]} of the format")
+    is_first = version == (1, 0)
+    read = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError(f"it holds {OBJECTS}")
+    if dtype.kind not in KINDS or dtype.itemsize < 1:
+        raise ValueError(f"elements of the type {dtype}")
+    if any(side < 0 for side in shape):
+        raise ValueError(f"the shape {shape}")
+    wanted, held = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if wanted > held:
+        raise ValueError(f"{dtype} of shape {shape} has {wanted:,} bytes, and the file {held:,}")
+
+
+def _check_text(array: npt.NDArray[Any]) -> None:
+    if array.dtype.kind == "U" and array.size:
+        points = np.ascontiguousarray(array).view(f"{array.dtype.byteorder}u4")
+        if int(points.max()) > sys.maxunicode:
+            raise ValueError("it holds characters that there are not")

@@ -1,0 +1,48 @@
+"""Text of users and files: safe to print on a terminal; cells of a table, missing ones included."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pandas as pd
+
+KEPT = "\n\t"
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories that steer a terminal or the direction of writing, or are half a character."""
+JOINERS = "\u200c\u200d\u00ad"
+"""Format characters that ordinary words and emoji contain."""
+
+
+def printable(text: str) -> str:
+    """Without control characters, so that no name can move the cursor, recolour or retitle.
+
+    Line breaks and tabs stay. What is removed leaves a replacement character where it was.
+    """
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(character if _is_harmless(character) else "\ufffd" for character in text)
+
+
+def one_line(text: str) -> str:
+    """`printable`, with all white space as single spaces."""
+    return printable(" ".join(text.split()))
+
+
+def _is_harmless(character: str) -> bool:
+    return (
+        character in KEPT or character in JOINERS or unicodedata.category(character) not in HIDDEN
+    )
+
+
+# A cell of a table as text.
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT or NA."""
+    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def cell_text(value: object) -> str:
+    """Empty where the cell is missing."""
+    return "" if is_missing(value) else str(value)

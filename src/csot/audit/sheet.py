@@ -1,0 +1,151 @@
+"""The audit of a run on disk: `audit.json` holds the plan, a CSV the rows for people to fill in.
+
+A plan is drawn once. It is read back row by row, and never redrawn for the same findings; asking
+for more rows continues it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from csot._core.atomic import write_text
+from csot.audit.design import Plan, Population, Stratum, draw_plan, population_of
+from csot.audit.proposal import Audit
+from csot.runs import Run
+from csot.runs.findings import ID
+from csot.runs.run import FINDINGS
+from csot.runs.summary import dumps
+from csot.runs.tables import from_text, read_text_csv, to_text, write_csv
+
+FILE = "audit.json"
+FORMAT = 1
+VERIFIED_LABEL = "verified_label"
+
+
+def read_plan(run: Run, row_of: Mapping[str, int]) -> Plan | None:
+    """The plan of these findings; None if there is none, or if the run was made anew since.
+
+    ``row_of`` gives the position in the findings by the text of the id.
+    """
+    path = run.path / FILE
+    if not path.exists():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != FORMAT:
+            raise ValueError(f"format {found['format']}")
+        if found["findings"] != _digest(run):
+            return None
+        return Plan(
+            strata=tuple(Stratum(**stratum) for stratum in found["strata"]),
+            rows=np.array([row_of[row["id"]] for row in found["rows"]], dtype=np.int64),
+            stratum=np.array([row["stratum"] for row in found["rows"]], dtype=np.int64),
+            seed=int(found["seed"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not an audit that this csot reads ({error}): move it away and start anew"
+        ) from error
+
+
+def start_plan(
+    run: Run, population: Population, row_of: Mapping[str, int], n_rows: int, seed: int = 0
+) -> Plan:
+    """The plan of the run, drawn and written if there is none, continued if it is shorter."""
+    old = read_plan(run, row_of)
+    if old is not None and len(old) >= min(n_rows, int(population.open.sum())):
+        return old
+    plan = draw_plan(population, n_rows, seed if old is None else old.seed)
+    if old is not None and not np.array_equal(plan.rows[: len(old)], old.rows):
+        raise ValueError(
+            f"{run.path / FILE} was drawn by another version of csot and cannot be continued: "
+            "finish it, or move it away and start anew"
+        )
+    ids = list(row_of)
+    inclusion = plan.inclusion.tolist()
+    values = {
+        "format": FORMAT,
+        "findings": _digest(run),
+        "seed": plan.seed,
+        "strata": [asdict(stratum) for stratum in plan.strata],
+        "rows": [
+            {"id": ids[row], "stratum": stratum, "inclusion_probability": chance}
+            for row, stratum, chance in zip(
+                plan.rows.tolist(), plan.stratum.tolist(), inclusion, strict=True
+            )
+        ],
+    }
+    write_text(run.path / FILE, dumps(values) + "\n")
+    return plan
+
+
+def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | None:
+    """The audit of a run as it is, if there is one; with ``n_rows`` started or continued, and no
+    longer than that."""
+    findings = run.read_findings()
+    population, classes = population_of(findings)
+    plan: Plan | None
+    row_of = {to_text(key, run.id_kind): row for row, key in enumerate(findings.index)}
+    if n_rows is None:
+        plan = read_plan(run, row_of)
+    else:
+        plan = start_plan(run, population, row_of, n_rows, seed).first(n_rows)
+    return None if plan is None else Audit(plan, population, findings.index, classes)
+
+
+def write_sheet(path: Path, run: Run, audit: Audit) -> None:
+    """A CSV with an empty column ``verified_label``, which `csot clean --verified` reads.
+
+    It shows neither the given nor the suggested label: whoever fills it in should not lean on them.
+    """
+    table = audit.table
+    frame = table.drop(columns="position").reset_index(drop=True)
+    frame.insert(0, ID, [to_text(key, run.id_kind) for key in table.index])
+    samples = run.read_samples()
+    if samples is not None:
+        for name in samples:
+            frame[str(name)] = samples[name].reindex(table.index).to_numpy()
+    frame[VERIFIED_LABEL] = pd.Series([""] * len(frame), dtype=object)
+    write_csv(path, frame)
+
+
+def read_sheet(path: Path, run: Run, audit: Audit) -> tuple[list[Any], int]:
+    """The label of each row of the audit, None where the cell is empty; and how many ids of the
+    file are not in the audit. `verified.csv` will do as well."""
+    if not path.exists():
+        raise ValueError(f"{path} does not exist (--results)")
+    table = read_text_csv(path)
+    column = next((name for name in (VERIFIED_LABEL, "label") if name in table), None)
+    if ID not in table or column is None:
+        raise ValueError(
+            f"{path} needs the columns {ID!r} and {VERIFIED_LABEL!r} (--results); it has "
+            f"{list(table.columns)}"
+        )
+    names = {to_text(label, run.label_kind) for label in audit.classes}
+    names |= {to_text(label, run.label_kind) for label in run.read_summary()["class_names"]}
+    filled: dict[str, str] = {}
+    for key, cell in zip(table[ID].str.strip(), table[column].str.strip(), strict=True):
+        if not cell:
+            continue
+        if cell not in names:
+            raise ValueError(
+                f"{path}: the label {cell!r} of id {key!r} is not a class of the run "
+                f"({', '.join(sorted(names)[:8])}{' ...' if len(names) > 8 else ''})"
+            )
+        if filled.setdefault(key, cell) != cell:
+            raise ValueError(f"{path}: id {key!r} has two labels, {filled[key]!r} and {cell!r}")
+    ids = [to_text(key, run.id_kind) for key in audit.index[audit.positions]]
+    labels = [from_text(filled.get(key, ""), run.label_kind) for key in ids]
+    return labels, len(set(filled) - set(ids))
+
+
+def _digest(run: Run) -> str:
+    return hashlib.sha256((run.path / FINDINGS).read_bytes()).hexdigest()

@@ -1,0 +1,1 @@
+"""The classifiers whose held-out predictions the cleaner weighs."""

@@ -1,0 +1,76 @@
+"""CSOT rounds: probes refitted on the rows whose given label the curriculum's plan confirms.
+
+Each round allocates a larger share of the rows, from held-out probabilities, the features and the
+given labels; the selected rows whose plan agrees with their label train the next probes. A round is
+one more candidate for the judge, never more: on easy data its few easy rows teach less than all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from csot.allocation import allocate
+from csot.clean.features import Basis
+from csot.clean.folds import Folds
+from csot.clean.likelihood import Evidence
+from csot.clean.members.linear import fit_probes, held_out_logits
+from csot.clean.stacking import stack
+from csot.ot import ConvergenceWarning, solve
+
+BUDGETS = (0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: its budget, how many labels it confirmed, and how likely it makes the labels."""
+
+    budget: float
+    clean_rows: int
+    weights: Tensor
+    logits: Tensor
+    loss: float
+
+
+def curriculum_rounds(
+    basis: Basis,
+    folds: Folds,
+    evidence: Evidence,
+    probs: Tensor,
+    noise: Tensor,
+    class_prior: Tensor,
+    ridge: float,
+    start: Tensor,
+) -> list[Round]:
+    """One candidate for each budget, each starting from the probes of the one before."""
+    rounds: list[Round] = []
+    weights = start
+    labels = evidence.labels_to_learn()
+    for budget in BUDGETS:
+        with warnings.catch_warnings():
+            # A plan that is nearly optimal serves as well here.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            plan = solve(
+                probs,
+                features=basis.rows[:, :-1],
+                labels=labels,
+                budget=budget,
+                class_prior=class_prior,
+                tolerance=1e-4,
+            )
+        clean = torch.as_tensor(allocate(plan, labels).clean)
+        confirmed = torch.where(clean, labels, -1)
+        if not len(torch.unique(confirmed[clean])) > 1:
+            continue
+        likelihood = Evidence.of_labels(confirmed, evidence.n_classes).likelihood(
+            torch.eye(evidence.n_classes)
+        )
+        weights = fit_probes(basis, folds, likelihood, ridge, weights, steps=8)
+        logits = held_out_logits(basis, folds, weights)
+        judged = stack([logits], evidence, noise, torch.ones(1), rounds=10)
+        probs = judged.probs
+        rounds.append(Round(budget, int(clean.sum()), weights, logits, judged.loss))
+    return rounds

@@ -1,0 +1,214 @@
+"""Ridge softmax probes that know about label noise, cross-fitted, all folds in one product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from csot.clean.features import Basis
+from csot.clean.folds import Folds
+from csot.clean.likelihood import Evidence
+from csot.clean.noise_matrix import estimate, first_guess
+from csot.clean.stacking import stack
+
+ROWS_AT_A_TIME = 8192
+BIAS_RIDGE = 1e-6
+
+
+def logit_gradient(logits: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor]:
+    """-log sum_k softmax(Z)_k p(y|k), (N, ...), and its gradient in Z, (N, ..., C)."""
+    probs = logits.softmax(-1)
+    shape = (len(likelihood), *[1] * (logits.ndim - 2), likelihood.shape[-1])
+    joint = probs * likelihood.reshape(shape)
+    marginal = joint.sum(-1, keepdim=True).clamp_min_(torch.finfo(logits.dtype).tiny)
+    return -marginal[..., 0].log(), probs.sub_(joint.div_(marginal))
+
+
+def fit_probes(
+    basis: Basis,
+    folds: Folds,
+    likelihood: Tensor,
+    ridge: float,
+    start: Tensor,
+    *,
+    steps: int = 15,
+    tolerance: float = 1e-5,
+    trusted: Tensor | None = None,
+) -> Tensor:
+    """Weights (D, K, C) of K probes, from ``start``; L-BFGS, preconditioned by the variances.
+
+    Rows whose likelihood is the same for every class train nothing, nor do those that ``trusted``
+    (N, K) leaves out.
+    """
+    rows = basis.rows
+    dim, n_folds, n_classes = start.shape
+    penalty = torch.full((dim, 1, 1), ridge)
+    penalty[-1] = BIAS_RIDGE
+    # On principal axes the Hessian is nearly diagonal: this makes it nearly the identity.
+    scale = (basis.variances[:, None, None] / n_classes + penalty).rsqrt()
+    informative = (likelihood.amax(1) > likelihood.amin(1)).float()
+    share = folds.training_mask() * informative[:, None]
+    if trusted is not None:
+        share *= trusted
+    share /= share.sum(0).clamp_min(1.0)
+
+    def loss_and_gradient(flat: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        weights = torch.from_numpy(flat).float().view(start.shape) * scale
+        columns = weights.reshape(dim, -1)
+        loss, gradient = 0.0, torch.zeros(dim, n_folds * n_classes)
+        for i in range(0, len(rows), ROWS_AT_A_TIME):
+            part = slice(i, i + ROWS_AT_A_TIME)
+            x, weight = rows[part], share[part]
+            losses, slopes = logit_gradient(
+                (x @ columns).view(len(x), n_folds, n_classes), likelihood[part]
+            )
+            loss += float((losses * weight).sum())
+            gradient.addmm_(x.T, slopes.mul_(weight[..., None]).view(len(x), -1))
+        loss += 0.5 * float((penalty * weights * weights).sum())
+        total = (gradient.view(start.shape) + penalty * weights) * scale
+        return loss, total.reshape(-1).double().numpy()
+
+    found = minimize(
+        loss_and_gradient,
+        (start / scale).reshape(-1).double().numpy(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": steps, "ftol": tolerance},
+    )
+    return torch.from_numpy(found.x).float().view(start.shape) * scale
+
+
+def no_weights(basis: Basis, folds: Folds, n_classes: int) -> Tensor:
+    """Probes that say nothing yet."""
+    return torch.zeros(basis.rows.shape[1], folds.n_folds, n_classes)
+
+
+def held_out_logits(basis: Basis, folds: Folds, weights: Tensor) -> Tensor:
+    """Each row's logits (N, C) by the probe that did not train on it."""
+    logits = torch.empty(len(basis.rows), weights.shape[2])
+    for k in range(folds.n_folds):
+        rows = folds.held_out(k)
+        logits[rows] = basis.rows[rows] @ weights[:, k]
+    return logits
+
+
+# Finding a first noise matrix, and probes of several ridges around it.
+
+FIRST_RIDGE = 3e-3
+RIDGE_STEP = 4.0
+FURTHEST = 4
+"""Most steps from the first ridge in either direction."""
+
+
+@dataclass(frozen=True)
+class ProbeMember:
+    """Probes of one ridge: what they say of held-out rows, and how likely that makes the labels."""
+
+    ridge: float
+    weights: Tensor
+    logits: Tensor
+    noise: Tensor
+    loss: float
+
+
+def settle(
+    basis: Basis,
+    folds: Folds,
+    evidence: Evidence,
+    noise: Tensor,
+    *,
+    rounds: int,
+    strength: float | None = None,
+    tolerance: float = 3e-3,
+) -> tuple[Tensor, Tensor]:
+    """Alternate probes given T and T given held-out probabilities, until T stands still.
+
+    The temperature is not free here: freed before T has settled, it merges confusable classes.
+    """
+    weights = no_weights(basis, folds, evidence.n_classes)
+    for _ in range(rounds):
+        likelihood = evidence.likelihood(noise)
+        weights = fit_probes(basis, folds, likelihood, FIRST_RIDGE, weights, steps=8)
+        probs = held_out_logits(basis, folds, weights).softmax(1)
+        updated = estimate(probs, evidence, noise, rounds=10, strength=strength)
+        moved = float((updated - noise).abs().max())
+        noise = updated
+        if moved < tolerance:
+            break
+    return weights, noise
+
+
+def first_noise(basis: Basis, folds: Folds, evidence: Evidence) -> Tensor:
+    """T from nothing: with the evidence's shrinkage and with almost none, the likelier.
+
+    A lone noisy cell may be shrunk away before it has been seen; without shrinkage, small data
+    would be overfitted.
+    """
+    guess = first_guess(evidence.n_classes)
+    found = []
+    for strength in (None, 1.0):
+        weights, noise = settle(basis, folds, evidence, guess, rounds=20, strength=strength)
+        logits = held_out_logits(basis, folds, weights)
+        found.append(stack([logits], evidence, noise, torch.ones(1), rounds=10))
+    return min(found, key=lambda result: result.loss).noise
+
+
+def probe_path(
+    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, weights: Tensor | None = None
+) -> list[ProbeMember]:
+    """Probes at the first ridge and on either side of it while that helps; the likeliest first."""
+    if weights is None:
+        blank = no_weights(basis, folds, evidence.n_classes)
+        likelihood = evidence.likelihood(noise)
+        weights = fit_probes(basis, folds, likelihood, FIRST_RIDGE, blank, steps=25)
+    first = _member(basis, folds, evidence, noise, FIRST_RIDGE, weights)
+    members = [first]
+    likelihood = evidence.likelihood(first.noise)
+    for factor in (RIDGE_STEP, 1 / RIDGE_STEP):
+        best = first
+        for _ in range(FURTHEST):
+            ridge = members[-1].ridge * factor if best is not first else FIRST_RIDGE * factor
+            weights = fit_probes(basis, folds, likelihood, ridge, best.weights, steps=12)
+            member = _member(basis, folds, evidence, first.noise, ridge, weights)
+            members.append(member)
+            if member.loss > best.loss:
+                break
+            best = member
+        if best is not first:
+            break
+    return sorted(members, key=lambda member: member.loss)
+
+
+def relearn(
+    basis: Basis, folds: Folds, evidence: Evidence, members: list[ProbeMember], trusted: Tensor
+) -> list[ProbeMember]:
+    """The same probes, trained further on the rows (N, K) whose labels are believable."""
+    if bool(trusted.all()):
+        return members
+    relearned = []
+    for member in members:
+        weights = fit_probes(
+            basis,
+            folds,
+            evidence.likelihood(member.noise),
+            member.ridge,
+            member.weights,
+            steps=8,
+            trusted=trusted,
+        )
+        logits = held_out_logits(basis, folds, weights)
+        relearned.append(replace(member, weights=weights, logits=logits))
+    return relearned
+
+
+def _member(
+    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, ridge: float, weights: Tensor
+) -> ProbeMember:
+    logits = held_out_logits(basis, folds, weights)
+    judged = stack([logits], evidence, noise, torch.ones(1), rounds=10)
+    return ProbeMember(ridge, weights, logits, judged.noise, judged.loss)

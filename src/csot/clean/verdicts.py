@@ -1,0 +1,222 @@
+"""From the posterior of the truth to one verdict per row."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from csot.clean.labels import EncodedLabels
+from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED
+from csot.runs.noise import NoiseEstimate
+from csot.runs.reasons import Verdicts, reasons
+
+CONFIDENT = 0.8
+"""Below this posterior of the best class the evidence does not carry a verdict."""
+
+RARE_CLASS_ROWS = 3
+"""Rows that a class needs before one of them can be judged by the others."""
+
+LEAST_CHANCE = 0.1
+"""Chance of being wrong below which no label is worth a look."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the rows of ``fit`` decide for all rows, also for those that come later."""
+
+    threshold: float
+    """Chance of being wrong from which a label is worth a look."""
+    rare: npt.NDArray[np.bool_]
+    """(C,): classes with so few labels that the models never learned them."""
+
+    @staticmethod
+    def of(
+        posterior: npt.NDArray[np.float64],
+        given: npt.NDArray[np.int64],
+        verified: npt.NDArray[np.int64],
+    ) -> Rules:
+        """From posterior (N, C), given and verified labels (N,), -1 where there is none."""
+        rare = np.bincount(given[given >= 0], minlength=posterior.shape[1]) < RARE_CLASS_ROWS
+        judged = np.flatnonzero((given >= 0) & (verified < 0))
+        judged = judged[~rare[given[judged]]]
+        return Rules(_look_threshold(1 - posterior[judged, given[judged]]), rare)
+
+
+def make_findings(
+    posterior: npt.NDArray[np.float64],
+    probs: npt.NDArray[np.floating[Any]],
+    labels: EncodedLabels,
+    verified: npt.NDArray[np.int64],
+    misfit: npt.NDArray[np.bool_],
+    index: pd.Index[Any],
+    informative: bool = True,
+    rules: Rules | None = None,
+) -> pd.DataFrame:
+    """The findings table: posterior (N, C), model probabilities (N, C), labels, locks.
+
+    ``informative`` false: the features say nothing, so no verdict is given on any label.
+    ``rules`` are those of the rows themselves by default.
+    """
+    given = labels.index
+    rules = Rules.of(posterior, given, verified) if rules is None else rules
+    rows = np.arange(len(given))
+    best = posterior.argmax(1)
+    rare = (given >= 0) & rules.rare[np.maximum(given, 0)]
+    best = np.where(rare, given, best)
+    # A tie is no reason to change a label.
+    own = posterior[rows, np.maximum(given, 0)]
+    best = np.where((given >= 0) & (own >= posterior[rows, best]), given, best)
+    locked = verified >= 0
+    corrected = np.where(locked, verified, best)
+    confidence = np.where(locked, 1.0, posterior[rows, corrected])
+    # An unlabelled row has no label that could be wrong; its score is how sure the suggestion is.
+    score = np.where(given >= 0, own, confidence)
+    score = np.where(locked, (corrected == given) | (given < 0), score)
+    status = np.where(corrected == given, "clean", "corrected").astype(object)
+    judged = (given >= 0) & ~locked & ~rare & informative
+    issue = judged & ((corrected != given) | (1 - score >= rules.threshold))
+    kept = issue & (corrected == given)
+    doubtful = (confidence < CONFIDENT) | kept | misfit | rare | (not informative)
+    status[doubtful & ~locked] = "uncertain"
+    note = np.full(len(given), "" if informative else "features say nothing", dtype=object)
+    note[rare] = "too few rows of this class"
+    note[given < 0] = "no label given"
+    note[misfit] = "no class fits"
+    note[locked] = "verified"
+    predicted = probs.argmax(1)
+    verdicts = Verdicts(
+        posterior=posterior,
+        given=given,
+        predicted=predicted,
+        prediction=probs[rows, predicted],
+        corrected=corrected,
+        issue=issue,
+        verified=locked,
+        misfit=misfit,
+        rare=rare,
+        informative=informative,
+    )
+    return pd.DataFrame(
+        {
+            "given_label": labels.decode(given),
+            "predicted_label": labels.classes[predicted],
+            "corrected_label": labels.classes[corrected],
+            "is_label_issue": issue,
+            "label_score": np.clip(score.astype(np.float64), 0.0, 1.0),
+            "confidence": np.clip(confidence, 0.0, 1.0),
+            "status": status,
+            "note": note,
+            "reason": reasons(verdicts, labels.classes.tolist()),
+        },
+        index=index,
+    )
+
+
+def _look_threshold(wrong: npt.NDArray[np.floating[Any]]) -> float:
+    """The threshold of maximal expected F1 score, from the probability that each label is wrong.
+
+    Flagging the k likeliest has an expected F1 of about 2 sum_{i<=k} w_i / (k + sum_i w_i); the
+    best threshold is half of the best score, so never above 1/2. A label that is right with nine
+    chances in ten is never flagged: a set without errors has no issues.
+    """
+    if not len(wrong):
+        return 0.5
+    chances = np.sort(wrong)[::-1].astype(np.float64)
+    found = np.cumsum(chances)
+    score = 2 * found / (np.arange(1, len(chances) + 1) + found[-1])
+    return max(float(chances[int(score.argmax())]), LEAST_CHANCE)
+
+
+# Rows that no class fits: far from every class mean, out of all proportion to the others.
+
+DEVIATIONS = 6.0
+"""Robust deviations of the log distance to the nearest class beyond which no class fits."""
+FEWEST_TO_FIT = 20
+
+Floats = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class ClassDistances:
+    """Means (K, D) of the classes, the spread (D,) within them, and the largest log distance.
+
+    Coordinates on principal axes, divided by their spread within classes. The limit is the median
+    of the training rows' log distances plus so many median absolute deviations, so that a few
+    misfits cannot hide.
+    """
+
+    means: npt.NDArray[np.float64]
+    spread: npt.NDArray[np.float64]
+    limit: float
+
+    @staticmethod
+    def of(rows: Floats, posterior: npt.NDArray[np.float64]) -> ClassDistances:
+        """From coordinates (N, D) and the posterior of the truth (N, C)."""
+        shares = posterior.sum(0)
+        used = shares > 1.0
+        dim = rows.shape[1]
+        if len(rows) < FEWEST_TO_FIT or not used.any():
+            return ClassDistances(np.zeros((1, dim)), np.ones(dim), float("inf"))
+        means = (posterior.T @ rows)[used] / shares[used, None]
+        within = (rows**2).mean(0) - (shares[used, None] * means**2).sum(0) / shares[used].sum()
+        spread = np.sqrt(np.maximum(within, 1e-12 * max(float(within.max()), 1e-30)))
+        distance = ClassDistances(means, spread, float("inf")).nearest(rows)
+        middle = np.median(distance)
+        deviation = 1.4826 * np.median(np.abs(distance - middle))
+        limit = float(middle + DEVIATIONS * max(float(deviation), 0.05))
+        return ClassDistances(means, spread, limit)
+
+    def nearest(self, rows: Floats) -> npt.NDArray[np.float64]:
+        """log of the squared distance (N,) to the nearest class mean."""
+        scaled, centres = rows / self.spread, self.means / self.spread
+        squared = (scaled**2).sum(1)[:, None] - 2 * scaled @ centres.T + (centres**2).sum(1)
+        return np.asarray(np.log(np.maximum(squared.min(1), 1e-12)))
+
+    def misfits(self, rows: Floats) -> npt.NDArray[np.bool_]:
+        """Rows (N,) that no class fits."""
+        return np.asarray(self.nearest(rows) > self.limit)
+
+
+# A warning where the prediction contradicts far more labels than the noise rate admits.
+
+LARGE_SHARE = 0.2
+"""Labels that the prediction may contradict without a warning."""
+ENOUGH_VERIFIED = 30
+"""Verified rows from which they, and not an assumption, set the noise rate."""
+
+
+class DisagreementWarning(UserWarning):
+    """The prediction contradicts many labels that are not judged wrong."""
+
+
+def describe_disagreement(findings: pd.DataFrame, noise: NoiseEstimate) -> str:
+    """What to warn of; empty if the noise rate accounts for the disagreement."""
+    if noise.n_verified >= ENOUGH_VERIFIED:
+        return ""
+    open_ = (findings[GIVEN].notna() & (findings[NOTE] != VERIFIED)).to_numpy()
+    differs = (findings[GIVEN] != findings[PREDICTED]).to_numpy()[open_]
+    n, count = len(differs), int(differs.sum())
+    share = count / max(n, 1)
+    # By two standard errors: a few rows may disagree by chance.
+    surely = share - 2 * float(np.sqrt(share * (1 - share) / max(n, 1)))
+    if surely <= LARGE_SHARE or noise.rate >= share / 2:
+        return ""
+    return (
+        f"The prediction differs from {count:,} of {n:,} labels ({100 * share:.0f} %), but only "
+        f"{100 * noise.rate:.1f} % are estimated to be wrong{noise.range_words(', possibly ')}. "
+        "Either the features or probabilities are too weak to tell these classes apart, or many "
+        "more labels are wrong; the labels alone cannot say which. Verify about 100 rows (csot "
+        "audit RUN, or csot.propose_audit in Python) and pass them as verified= (--verified)."
+    )
+
+
+def warn_of_disagreement(findings: pd.DataFrame, noise: NoiseEstimate, stacklevel: int) -> None:
+    """Emit a `DisagreementWarning` if there is something to warn of."""
+    message = describe_disagreement(findings, noise)
+    if message:
+        warnings.warn(message, DisagreementWarning, stacklevel=stacklevel + 1)

@@ -1,0 +1,132 @@
+"""`csot audit`: rows to verify by hand, and what they say once verified."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from csot.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from csot.audit import Audit, AuditResult
+    from csot.runs import Run
+
+MORE = (100, 200, 500)
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """What the user asked for."""
+
+    run: Path
+    rows: int = 100
+    out: Path | None = None
+    results: Path | None = None
+    seed: int = 0
+    force: bool = False
+
+
+def run_audit(options: AuditOptions, terminal: Terminal) -> None:
+    """Propose rows, and write them to ``out``; or read ``results``."""
+    from csot.audit.sheet import open_audit
+    from csot.runs import Run
+
+    run = Run.open(options.run)
+    if options.results is not None:
+        if options.out is not None:
+            raise ValueError("--out writes the rows and --results reads them: give one of the two")
+        audit = open_audit(run)
+        if audit is None:
+            raise ValueError(
+                f"{run.path} has no audit of its findings: start one by csot audit "
+                f"{shlex.quote(str(run.path))} --out FILE"
+            )
+        _tell_results(run, audit, options.results, terminal)
+        return
+    if options.out is not None and options.out.exists() and not options.force:
+        raise ValueError(
+            f"{options.out} exists, and labels may be filled in there: choose another file, or use "
+            "--force to replace it"
+        )
+    audit = open_audit(run, options.rows, options.seed)
+    assert audit is not None
+    _tell_plan(run, audit, options, terminal)
+
+
+def _tell_plan(run: Run, audit: Audit, options: AuditOptions, terminal: Terminal) -> None:
+    import numpy as np
+
+    from csot.audit.design import GROUPS
+    from csot.audit.sheet import write_sheet
+    from csot.runs.rerun import clean_again
+
+    n_rows = len(audit)
+    plan = audit.plan
+    counts = np.bincount(plan.stratum, minlength=len(plan.strata))
+    table = Table("what the run did", "label score", "labels", "verify", box=None, pad_edge=False)
+    for stratum, count in zip(plan.strata, counts.tolist(), strict=True):
+        score = f"{stratum.low:.2f} to {stratum.high:.2f}"
+        table.add_row(GROUPS[stratum.group], score, f"{stratum.size:,}", f"{count:,}")
+    terminal.say(table)
+    terminal.say()
+    terminal.say(
+        Text(
+            f"{n_rows:,} verified rows will tell the noise rate to about "
+            f"±{100 * audit.margin:.0f} percentage points."
+        )
+    )
+    folder = shlex.quote(str(run.path))
+    if options.out is None:
+        terminal.say(Text(f"In the browser: csot review {folder} --audit {n_rows}"))
+        terminal.say(Text(f"By hand: csot audit {folder} --rows {n_rows} --out audit.csv"))
+        return
+    write_sheet(options.out, run, audit)
+    names = [str(name) for name in run.read_summary()["class_names"]]
+    listed = ", ".join(names[:12]) + (f" ... ({len(names)} classes)" if len(names) > 12 else "")
+    sheet = shlex.quote(str(options.out))
+    terminal.say(Text(f"Fill in verified_label in {options.out}; leave it empty if unsure."))
+    terminal.say(Text(f"Classes: {listed}"))
+    terminal.say(Text(f"Then: csot audit {folder} --results {sheet}"))
+    terminal.say(Text(f"And: {clean_again(run, options.out)}"))
+
+
+def _tell_results(run: Run, audit: Audit, path: Path, terminal: Terminal) -> None:
+    from csot.audit.sheet import read_sheet
+    from csot.runs.rerun import clean_again
+
+    labels, others = read_sheet(path, run, audit)
+    if others:
+        terminal.warn(f"{path}: {others:,} ids are not in the audit and were not counted")
+    result = audit.estimate(labels)
+    if not result.judged:
+        raise ValueError(f"{path}: verified_label is empty everywhere: fill in some (--results)")
+    terminal.say(Text(f"{result.judged:,} of {result.planned:,} rows verified"))
+    if not result.is_complete:
+        terminal.warn("some strata have no verified row yet, so the intervals are very wide")
+    terminal.say(_table(result))
+    terminal.say()
+    for n_rows in MORE:
+        if n_rows > result.judged and n_rows <= int(audit.population.open.sum()):
+            margin = 100 * audit.margin_after(n_rows, labels)
+            terminal.say(Text(f"With {n_rows:,} rows: noise rate to about ±{margin:.0f} points"))
+    terminal.say(Text(f"Next: {clean_again(run, path)}"))
+
+
+def _table(result: AuditResult) -> Table:
+    table = Table("share", "estimate", "95 % interval", box=None, pad_edge=False)
+    for words, estimate in (
+        ("given labels that are wrong", result.noise_rate),
+        ("flagged labels that are wrong", result.issue_precision),
+        ("changed labels that become right", result.correction_precision),
+        ("labels right as given", result.right_before),
+        ("labels right after correction", result.right_after),
+    ):
+        if estimate is not None:
+            interval = f"{estimate.low:.1%} to {estimate.high:.1%}"
+            table.add_row(words, f"{estimate.value:.1%}", interval)
+    return table

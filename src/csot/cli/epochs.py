@@ -1,0 +1,76 @@
+"""A training run on the terminal: a line for each epoch, and a bar for the one that runs."""
+
+from __future__ import annotations
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from csot.cli.terminal import Terminal
+
+SHOWN = 12
+"""Epochs that a live table shows; all of them are in metrics.csv."""
+COLUMNS: dict[str, tuple[str, str]] = {
+    "epoch": ("epoch", "{:.0f}"),
+    "stage": ("stage", "{:.0f}"),
+    "loss": ("loss", "{:.3f}"),
+    "learning_rate": ("rate", "{:.4f}"),
+    "budget": ("budget", "{:.2f}"),
+    "selected": ("selected", "{:,.0f}"),
+    "clean": ("clean", "{:,.0f}"),
+    "corrected": ("corrected", "{:,.0f}"),
+    "holdout_accuracy": ("held out", "{:.1%}"),
+    "test_accuracy": ("test", "{:.1%}"),
+    "seconds": ("seconds", "{:.0f}"),
+}
+
+
+class Epochs:
+    """Shows the history as it grows. In a terminal the table is redrawn, else lines are added."""
+
+    def __init__(self, terminal: Terminal, epochs: int) -> None:
+        self._terminal = terminal
+        self._epochs = epochs
+        self._live: Live | None = None
+        self._history: list[dict[str, float]] = []
+        self._header: list[str] = []
+
+    def __enter__(self) -> Epochs:
+        if self._terminal.shows_progress:
+            self._live = self._terminal.live()
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+
+    def on_step(self, step: int) -> None:
+        if self._live is not None and step % 10 == 0:
+            running = len(self._history) + 1
+            self._live.update(self._table(f"epoch {running} of {self._epochs}, step {step}"))
+
+    def on_epoch(self, history: list[dict[str, float]]) -> None:
+        self._history = history
+        if self._live is not None:
+            self._live.update(self._table(""))
+        else:
+            self._say_line(history[-1])
+
+    def _say_line(self, record: dict[str, float]) -> None:
+        names = [name for name in COLUMNS if name in record]
+        if names != self._header:
+            self._header = names
+            self._terminal.say("  ".join(COLUMNS[name][0].rjust(9) for name in names))
+        cells = (COLUMNS[name][1].format(record[name]).rjust(9) for name in names)
+        self._terminal.say("  ".join(cells))
+
+    def _table(self, caption: str) -> Table:
+        there = [name for name in COLUMNS if any(name in record for record in self._history)]
+        table = Table(box=None, caption=Text(caption), caption_justify="left", pad_edge=False)
+        for name in there:
+            table.add_column(COLUMNS[name][0], justify="right")
+        for record in self._history[-SHOWN:]:
+            cells = (COLUMNS[n][1].format(record[n]) if n in record else "" for n in there)
+            table.add_row(*cells)
+        return table

@@ -1,0 +1,145 @@
+"""What a command prints: results to standard output; progress, warnings and errors to stderr."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, TextIO
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.live import Live
+from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+from rich.text import Text
+
+from csot._core.errors import LONGEST_MESSAGE, clip
+from csot._core.text import one_line, printable
+
+
+def program() -> list[str]:
+    """`csot` where that is this program, else its path: `.venv/bin/csot` in a checkout."""
+    folder = Path(sys.executable).parent
+    found = shutil.which("csot")
+    if found is not None and Path(found).resolve().parent == folder.resolve():
+        return ["csot"]
+    script = folder / "csot"
+    if not script.exists():
+        return [sys.executable, "-m", "csot"]
+    return [str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script)]
+
+
+# What a command says: results on standard output; progress, warnings, errors on standard error.
+
+EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
+"""What users can mend: one red line and exit code 2, no traceback."""
+
+
+class Printable:
+    """Anything that rich can draw, without the control characters of the text in it."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self._inner, options):
+            # What is marked as control comes from rich itself.
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._inner)
+
+
+class Terminal:
+    """A block in which warnings are yellow lines, and errors red ones that end the command."""
+
+    def __init__(
+        self, quiet: bool = False, resume: str = "the same command goes on where this one stopped"
+    ) -> None:
+        self._resume = resume
+        self._out = Console(quiet=quiet)
+        self._err = Console(stderr=True)
+        self.shows_progress = not quiet and self._err.is_terminal
+        self._warnings = warnings.catch_warnings()
+        self._seen: set[str] = set()
+
+    def __enter__(self) -> Terminal:
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = self._show_warning
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Literal[False]:
+        self._warnings.__exit__(kind, error, trace)
+        if isinstance(error, KeyboardInterrupt):
+            self._line(f"interrupted: {self._resume}", "red")
+            raise typer.Exit(130) from None
+        if isinstance(error, EXPECTED):
+            self._line(f"error: {error}", "red")
+            raise typer.Exit(2) from None
+        return False
+
+    def silence(self) -> None:
+        """Errors only: for a process whose fellow does the talking."""
+        self._out.quiet = True
+        self.shows_progress = False
+        warnings.simplefilter("ignore")
+
+    def say(self, line: RenderableType = "") -> None:
+        """On standard output, unless quiet."""
+        is_text = isinstance(line, str | Text)
+        # As text: what looks like rich's markup in a file's name is part of the name.
+        drawn = Text(line) if isinstance(line, str) else line
+        self._out.print(Printable(drawn), soft_wrap=is_text, highlight=False)
+
+    def warn(self, message: str) -> None:
+        """Once each."""
+        if message not in self._seen:
+            self._seen.add(message)
+            self._line(f"warning: {message}", "yellow")
+
+    @contextmanager
+    def bar(self, description: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A progress bar; the function moves it on."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        hidden = not self.shows_progress
+        with Progress(*columns, console=self._err, transient=True, disable=hidden) as progress:
+            task = progress.add_task(description, total=total)
+            yield lambda count: progress.advance(task, count)
+
+    def live(self) -> Live:
+        """What is redrawn in place; the last state stays."""
+        return Live(console=self._err, refresh_per_second=4)
+
+    def _line(self, message: str, style: str) -> None:
+        text = Text(clip(one_line(message), LONGEST_MESSAGE), style=style)
+        self._err.print(text, soft_wrap=True, highlight=False)
+
+    def _show_warning(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        """In place of `warnings.showwarning`."""
+        self.warn(str(message))

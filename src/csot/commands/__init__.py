@@ -1,5 +1,0 @@
-"""What the commands do, between the parsed options and the printed lines."""
-
-from csot.threads import wait_passively
-
-wait_passively()

@@ -1,0 +1,1 @@
+"""Views of inputs: plain, weak and strong."""

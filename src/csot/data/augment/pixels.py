@@ -1,0 +1,129 @@
+"""The operations of AutoAugment on bytes, with the meaning that Pillow gives them.
+
+Every function maps images (n, ch, H, W), uint8, to the same; `value` (n,) is one number for each.
+Sums are sums of integers, so that no result depends on how many images stand in a batch, or on the
+order in which a device adds. kornia equalises; its other operations work on floating point, and
+differ from Pillow by a level here and there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from csot._core.errors import require
+from csot.data.augment.crop import FILL, take_pixels
+
+Operation = Callable[[Tensor, Tensor], Tensor]
+
+
+def auto_contrast(images: Tensor, value: Tensor) -> Tensor:
+    """Each channel stretched over 0 ... 255."""
+    low = images.amin((2, 3), keepdim=True).int()
+    high = images.amax((2, 3), keepdim=True).int()
+    stretched = (images - low) * 255 // (high - low).clamp(min=1)
+    return torch.where(high > low, stretched, images).to(torch.uint8)
+
+
+def equalize(images: Tensor, value: Tensor) -> Tensor:
+    """Each channel with a histogram as flat as can be."""
+    enhance = require("kornia.enhance", "train", "AutoAugment")
+    flat: Tensor = enhance.equalize(images.float() / 255)
+    return (flat * 255).round_().to(torch.uint8)
+
+
+def invert(images: Tensor, value: Tensor) -> Tensor:
+    return 255 - images
+
+
+def solarize(images: Tensor, value: Tensor) -> Tensor:
+    """Pixels from the threshold `value` on are inverted."""
+    return torch.where(images < _each(value), images, 255 - images)
+
+
+def posterize(images: Tensor, value: Tensor) -> Tensor:
+    """Only the upper `value` bits are kept."""
+    step = 2 ** (8 - _each(value).int())
+    return (images - images % step).to(torch.uint8)
+
+
+def brightness(images: Tensor, value: Tensor) -> Tensor:
+    return _blend(torch.zeros((), device=images.device), images, value)
+
+
+def contrast(images: Tensor, value: Tensor) -> Tensor:
+    """Away from the mean grey of the image, or towards it."""
+    grey = _grey(images)
+    count = grey[0].numel()
+    mean = (2 * grey.sum((1, 2, 3), dtype=torch.int64) + count) // (2 * count)
+    return _blend(_each(mean).float(), images, value)
+
+
+def color(images: Tensor, value: Tensor) -> Tensor:
+    """Away from the grey image, or towards it."""
+    return _blend(_grey(images).float(), images, value)
+
+
+def sharpness(images: Tensor, value: Tensor) -> Tensor:
+    """Away from the smoothed image, or towards it. The outermost pixels stay."""
+    if min(images.shape[2:]) < 3:
+        return images
+    pixels = images.float()
+    inner = pixels[:, :, 1:-1, 1:-1]
+    # The kernel has 5 in the middle and 1 around; whole numbers below 2^24 are exact.
+    total = avg_pool2d(pixels, 3, stride=1, divisor_override=1) + 4 * inner
+    smooth = pixels.clone()
+    smooth[:, :, 1:-1, 1:-1] = ((2 * total + 13) / 26).floor_()
+    return _blend(smooth, images, value)
+
+
+POINTWISE: Mapping[str, Operation] = {
+    "auto_contrast": auto_contrast,
+    "equalize": equalize,
+    "invert": invert,
+    "solarize": solarize,
+    "posterize": posterize,
+    "brightness": brightness,
+    "contrast": contrast,
+    "color": color,
+    "sharpness": sharpness,
+}
+
+
+def warp(images: Tensor, matrix: Tensor) -> Tensor:
+    """New pixel (x, y) is the old one at `matrix` (n, 2, 3) times (x + 1/2, y + 1/2, 1), or grey.
+
+    The nearest pixel is taken, by one gather for all images.
+    """
+    height, width = images.shape[2:]
+    matrix = matrix[:, :, :, None, None]
+    y = torch.arange(height, device=images.device)[:, None] + 0.5
+    x = torch.arange(width, device=images.device)[None, :] + 0.5
+    column, row = (
+        (matrix[:, i, 0] * x + matrix[:, i, 1] * y + matrix[:, i, 2]).floor_() for i in (0, 1)
+    )
+    outside = (column < 0) | (column >= width) | (row < 0) | (row >= height)
+    index = (row.clamp_(0, height - 1) * width + column.clamp_(0, width - 1)).long()
+    return take_pixels(images, index).masked_fill(outside[:, None], FILL)
+
+
+def _each(value: Tensor) -> Tensor:
+    """(n,) -> (n, 1, 1, 1)."""
+    return value.view(-1, 1, 1, 1)
+
+
+def _grey(images: Tensor) -> Tensor:
+    """(n, 1, H, W), int32: the luma that Pillow computes in fixed point."""
+    if images.shape[1] == 1:
+        return images.int()
+    red, green, blue = images.int().unbind(1)
+    return ((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16).unsqueeze(1)
+
+
+def _blend(start: Tensor, images: Tensor, factor: Tensor) -> Tensor:
+    """start + factor (image - start): 0 gives `start`, 1 the image. Cut off to whole levels."""
+    blended = start + _each(factor) * (images - start)
+    return blended.clamp_(0, 255).to(torch.uint8)

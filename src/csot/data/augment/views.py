@@ -1,0 +1,138 @@
+"""The three views of a data set: plain, weak and strong.
+
+    plain    the test transform: no chance
+    weak     a window at random, mirrored or not; for embeddings a little noise
+    strong   the weak view and a policy of AutoAugment or the like; for embeddings more noise,
+             and features left out
+
+See `csot.data.augment.view` for how chance is kept apart from pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from csot._core.errors import DataError, listed, nearest
+from csot.data.augment.autoaugment import CIFAR10, IMAGENET, AutoAugment, RandAugment
+from csot.data.augment.crop import CentreCrop, CropFlip, Cutout, Padding
+from csot.data.augment.small_inputs import ContrastNoise, FeatureView, SmallWarp
+from csot.data.augment.view import Draws as Draws
+from csot.data.augment.view import ImageView, Step
+from csot.data.augment.view import View as View
+from csot.data.augment.view import Views as Views
+
+Policy: TypeAlias = Literal["cifar10", "imagenet", "digits", "randaugment", "none"]
+
+
+def image_views(
+    shape: tuple[int, int, int],
+    mean: Sequence[float],
+    std: Sequence[float],
+    *,
+    padding: int = 4,
+    flip: bool = True,
+    policy: Policy = "cifar10",
+    crop: int | None = None,
+    cutout: int = 0,
+    padding_mode: Padding = "zero",
+) -> Views:
+    """Views of uint8 images (B, ch, H, W) as float32 (x / 255 - mean) / std.
+
+    The weak view takes a window of the image's size out of the image with `padding` around it.
+    With `crop` it takes a window of `crop` x `crop` without padding, and the plain view takes the
+    one in the middle. `cutout` is the side of the hole in the strong view, 0 for none.
+    """
+    _check(shape, mean, std, padding, crop, padding_mode)
+    height, width = (crop, crop) if crop else shape[1:]
+    window = CropFlip(shape, height, width, 0 if crop else padding, flip, padding_mode)
+    seen = (shape[0], height, width)
+    plain: dict[str, Step] = {"centre": CentreCrop(crop, crop)} if crop else {}
+    weak: dict[str, Step] = {"crop": window}
+    strong = {**weak, **_policy_steps(policy, seen)}
+    if cutout:
+        strong["cutout"] = Cutout(seen, cutout)
+    return Views(*(ImageView(steps, mean, std) for steps in (plain, weak, strong)))
+
+
+def feature_views(
+    *,
+    scale: Tensor | float,
+    dim: int | None = None,
+    weak_noise: float = 0.1,
+    strong_noise: float = 0.3,
+    strong_dropout: float = 0.2,
+    centre: Tensor | float = 0.0,
+) -> Views:
+    """Views of embeddings (B, D). `scale` is the spread of each feature, (D,).
+
+    A single `scale` serves all features; then `dim` says how many there are. A feature that is
+    left out becomes `centre`, which should be its mean: one number or (D,).
+    """
+    if not isinstance(scale, Tensor):
+        if dim is None:
+            raise DataError(f"scale is the number {scale}: say with `dim` for how many features")
+        scale = torch.full((dim,), float(scale))
+    scale = scale.detach().float().cpu()
+    if scale.ndim != 1 or not bool(torch.isfinite(scale).all()) or bool((scale < 0).any()):
+        raise DataError("scale must hold one finite number, not negative, for each feature")
+    if min(weak_noise, strong_noise) < 0 or not 0 <= strong_dropout < 1:
+        raise DataError(
+            f"weak_noise {weak_noise} and strong_noise {strong_noise} must not be negative, and "
+            f"strong_dropout {strong_dropout} must be at least 0 and below 1"
+        )
+    centre = torch.as_tensor(centre, dtype=torch.float32).detach().cpu()
+    if centre.ndim and centre.shape != scale.shape:
+        raise DataError(f"centre has shape {tuple(centre.shape)}, scale {tuple(scale.shape)}")
+    return Views(
+        FeatureView(scale, centre),
+        FeatureView(scale, centre, weak_noise),
+        FeatureView(scale, centre, strong_noise, strong_dropout),
+    )
+
+
+def _policy_steps(policy: Policy, shape: tuple[int, int, int]) -> dict[str, Step]:
+    if policy not in get_args(Policy):
+        guess = nearest(policy, get_args(Policy))
+        raise DataError(
+            f"there is no policy {policy!r}{guess} (there are: {listed(get_args(Policy))})"
+        )
+    if policy == "none":
+        return {}
+    if policy == "digits":
+        hole = Cutout(shape, max(1, min(shape[1:]) // 4), probability=0.25, fill=0)
+        return {"warp": SmallWarp(), "hole": hole, "noise": ContrastNoise(shape)}
+    if shape[0] not in (1, 3):
+        raise DataError(
+            f"the policy {policy!r} is for images of 1 or 3 channels, not {shape[0]}: use 'none'"
+        )
+    if policy == "randaugment":
+        return {"policy": RandAugment(shape)}
+    return {"policy": AutoAugment(shape, CIFAR10 if policy == "cifar10" else IMAGENET)}
+
+
+def _check(
+    shape: tuple[int, int, int],
+    mean: Sequence[float],
+    std: Sequence[float],
+    padding: int,
+    crop: int | None,
+    padding_mode: Padding,
+) -> None:
+    if len(shape) != 3:
+        raise DataError(f"shape is {shape}: images are (channels, height, width)")
+    if not len(mean) == len(std) == shape[0]:
+        raise DataError(
+            f"{len(mean)} means and {len(std)} deviations for images of {shape[0]} channels"
+        )
+    if min(std) <= 0:
+        raise DataError(f"std is {list(std)}: every deviation must be above 0")
+    if crop is not None and not 1 <= crop <= min(shape[1:]):
+        raise DataError(f"crop is {crop}, but the images are {shape[1]} x {shape[2]}")
+    if padding_mode not in get_args(Padding):
+        raise DataError(f"padding_mode is {padding_mode!r}: use 'zero' or 'reflect'")
+    if padding < 0 or (padding_mode == "reflect" and padding >= min(shape[1:])):
+        raise DataError(f"padding is {padding}: it must be at least 0, and smaller than the image")

@@ -1,0 +1,1 @@
+"""What a user has on disk, read and checked."""

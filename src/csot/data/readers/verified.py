@@ -1,0 +1,141 @@
+"""Decisions of people, fed back: verified labels and votes, as CSV files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from csot._core.errors import DataError, DataWarning, clip, listed, nearest
+from csot._core.text import cell_text
+from csot.data.readers.table_file import column_names, load_table
+from csot.data.types import LabelledData, Labels
+
+# Decisions of a person, fed back: a CSV with the columns `id` and `label`.
+#
+# The sheet of an audit has `verified_label` instead, empty where nobody could say.
+
+COLUMNS = ("label", "verified_label")
+"""Where the decisions are: the first that there is."""
+
+
+def read_verified(path: Path, data: LabelledData) -> Labels:
+    """The verified label of each sample, (N,); None where there is none.
+
+    Rows without a label are no decision. An id that `data` skipped or does not know is reported.
+    """
+    names = column_names(path) if path.exists() else []
+    column = next((name for name in COLUMNS if name in names), COLUMNS[0])
+    table = load_fed_back(path, ("id", column), "--verified")
+    known = known_labels(data)
+    decided: dict[str, object] = {}
+    for key, label in zip(table["id"].astype(str), table[column], strict=True):
+        text = cell_text(label).strip()
+        if not text:
+            continue
+        if text not in known:
+            raise DataError(
+                f"{path}: the verified label {clip(repr(text))} of id {clip(repr(key))} is "
+                f"not a class of the data ({listed(sorted(known), 8)}){nearest(text, known)}"
+            )
+        if decided.setdefault(key.strip(), known[text]) != known[text]:
+            raise DataError(
+                f"{path}: id {clip(repr(key))} has two verified labels, "
+                f"{clip(repr(decided[key.strip()]))} and {clip(repr(text))}: keep one"
+            )
+    report_unknown(path, decided, data, "verified ids")
+    verified = np.empty(len(data), dtype=object)
+    verified[:] = [decided.get(key) for key in data.ids]
+    return verified
+
+
+def load_fed_back(path: Path, wanted: Iterable[str], option: str) -> pd.DataFrame:
+    """A table that the user feeds back, every cell as text; it has the ``wanted`` columns."""
+    if not path.exists():
+        raise DataError(f"{path} does not exist ({option})")
+    names = column_names(path)
+    for name in wanted:
+        if name not in names:
+            raise DataError(
+                f"{path} has no column {name!r} ({option}); it has {listed(names)}"
+                f"{nearest(name, names)}"
+            )
+    return load_table(path, numeric=())
+
+
+def known_labels(data: LabelledData) -> dict[str, object]:
+    """Every class of the data by its text."""
+    labels = data.labels if data.votes is None else data.votes["label"]
+    known = {str(label): label for label in labels if label is not None}
+    return known | {name: name for name in data.class_names or ()}
+
+
+def report_unknown(path: Path, decided: Collection[str], data: LabelledData, what: str) -> None:
+    """Warn of ids that the data does not have; an error where it has none of them."""
+    known = {*data.ids, *(skipped.id for skipped in data.skipped)}
+    unknown = [key for key in decided if key not in known]
+    if not unknown:
+        return
+    example = f"first {clip(repr(unknown[0]))}, where the data has ids such as {data.ids[0]!r}"
+    if len(unknown) == len(decided):
+        raise DataError(f"{path}: none of its {len(decided)} ids is in the data; {example}")
+    warnings.warn(
+        f"{path}: {len(unknown)} of {len(decided)} {what} are not in the data; {example}",
+        DataWarning,
+        stacklevel=3,
+    )
+
+
+# Votes fed back beside the data: a CSV with the columns `id`, `annotator` and `label`.
+
+GIVEN = "given"
+"""The annotator who gave the labels of the data itself."""
+
+
+def all_votes(data: LabelledData, path: Path | None) -> pd.DataFrame | None:
+    """Votes (sample, annotator, label) of the data and of the file; None where there is neither.
+
+    Where the data has one label per sample, that is the vote of the annotator `given`.
+    """
+    if path is None and data.votes is None:
+        return None
+    own = data.votes
+    if own is None:
+        own = pd.DataFrame(
+            {"sample": data.ids, "annotator": GIVEN, "label": data.labels}, dtype=object
+        )
+    votes = own if path is None else pd.concat([own, _read_votes(path, data)])
+    wanted = votes["sample"].isin(set(data.ids)) & votes["label"].notna()
+    return votes[wanted].reset_index(drop=True)
+
+
+def _read_votes(path: Path, data: LabelledData) -> pd.DataFrame:
+    """Rows without a label are no votes; ids that the data does not have are reported."""
+    table = load_fed_back(path, ("id", "annotator", "label"), "--votes")
+    known = known_labels(data)
+    found: dict[str, list[object]] = {"sample": [], "annotator": [], "label": []}
+    for row, (key, name, label) in enumerate(
+        zip(table["id"], table["annotator"], table["label"], strict=True)
+    ):
+        text, who = cell_text(label).strip(), cell_text(name).strip()
+        if not text:
+            continue
+        if text not in known:
+            raise DataError(
+                f"{path}: the vote {text!r} in row {row} (from 0) is no class of the data "
+                f"({listed(sorted(known), 8)}){nearest(text, known)}"
+            )
+        if not who or (who == GIVEN and data.votes is None):
+            remedy = f"{GIVEN!r} stands for the labels of the data" if who else "fill it in"
+            raise DataError(f"{path}: annotator {who!r} in row {row} (from 0): {remedy}")
+        found["sample"].append(cell_text(key).strip())
+        found["annotator"].append(who)
+        found["label"].append(known[text])
+    if not found["label"]:
+        raise DataError(f"{path} holds no vote (--votes): every label is empty")
+    ids = [str(key) for key in dict.fromkeys(found["sample"])]
+    report_unknown(path, ids, data, "ids with votes")
+    return pd.DataFrame(found, dtype=object)

@@ -1,0 +1,1 @@
+"""What every method is built on: the contract, networks, batches, the registry."""

@@ -1,0 +1,141 @@
+"""What can be set of CSOT. Wherever the authors' code differs from their paper, there is an option.
+
+The numbers in brackets are those of the table of options in docs/train.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from csot.methods.core.contract import Settings
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "published": {
+        "coherence_on": "log_probs",
+        "weights": "published",
+        "weighted_targets": True,
+        "curriculum": "linear_published",
+        "switch": "latch",
+        "corrupted": "not_clean",
+        "simsiam_in_semi": True,
+        "corrected_rows": "gated",
+        "targets": "refined",
+        "detach_weak": False,
+        "mixup_own_side": True,
+        "mixup_views": 2,
+        "prior_penalty": 1.0,
+        "warmup_batch_factor": 2,
+        "warmup_ends": "after",
+        "relabel_remainder": "own",
+        "inner_iterations": 100,
+        "joint_pass": False,
+    },
+}
+
+
+class CsotSettings(Settings):
+    """Defaults are the paper's; `variant="published"` gives those of the authors' code."""
+
+    variant: Literal["paper", "published"] = "paper"
+
+    # Stages.
+    warmup: int = Field(10, ge=0)
+    """T_warm."""
+    warmup_ends: Literal["before", "after"] = "before"
+    """[18] Epochs t < T_warm (paper), or T_warm whole ones (code)."""
+    warmup_batch_factor: int = Field(1, ge=1)
+    """[13] Batches of the warm-up, in units of the batch size."""
+    warmup_entropy: float = Field(0.0, ge=0)
+    """[13] Weight of the negative entropy in the warm-up; the code has 1 for asymmetric noise."""
+    supervised_epochs: int = Field(250, ge=1)
+    """[19] T_sup, warm-up included; the rest of the epochs is T_semi."""
+    switch: Literal["epoch", "latch", "never"] = "epoch"
+    """[6] Stage two begins at T_sup, or once more rows are corrected than left unselected."""
+
+    # Relabelling.
+    relabel_batch: int = Field(1024, ge=0)
+    """[20] Rows that are solved together; 0 is the whole data set as one problem."""
+    relabel_remainder: Literal["own", "spread"] = "spread"
+    """[20] A smaller last batch, or all batches of about the same size."""
+    curriculum: Literal["linear", "linear_published", "exponential", "constant"] = "linear"
+    """[5] How the budget grows; `constant` stays at `start_budget`."""
+    start_budget: float = Field(0.3, gt=0, le=1)
+    epsilon: float = Field(0.1, gt=0)
+    coherence: float = Field(1.0, ge=0)
+    """kappa."""
+    prediction_coherence: float | None = Field(None, ge=0)
+    """[17] In place of kappa for Omega^P."""
+    label_coherence: float | None = Field(None, ge=0)
+    """[17] In place of kappa for Omega^L."""
+    coherence_on: Literal["probs", "log_probs"] = "probs"
+    """[1] What weighs Omega^P."""
+    similarity: Literal["cosine", "knn"] = "cosine"
+    """[2] Always with a zero diagonal."""
+    class_prior: Literal["uniform", "labels"] = "uniform"
+    max_outer: int = Field(10, ge=1)
+    inner_iterations: int | None = Field(None, ge=1)
+    """[16] A fixed number of scaling iterations instead of Newton's to convergence."""
+    tolerance: float = Field(1e-6, ge=0)
+    weights: Literal["paper", "published"] = "paper"
+    """[3] w = Q/(m prior), or N Q clipped to 1."""
+    allocator: Literal["csot", "gmm"] = "csot"
+    """`gmm` trusts labels of small loss instead (ablation f)."""
+
+    # Losses.
+    weighted_targets: bool = False
+    """[4] The confidence w also weighs targets; else it only ranks."""
+    corrupted: Literal["disagreeing", "not_clean"] = "disagreeing"
+    """[7] Which rows are in D_corrupted."""
+    targets: Literal["one_hot", "refined"] = "one_hot"
+    """[10] Of L_mix and L_lab on clean rows."""
+    refine_from: Literal["step", "epoch"] = "step"
+    """Predictions for refining: of this step's weak views, or of the last relabelling (faster)."""
+    temperature: float = Field(0.5, gt=0)
+    """[10] Of the sharpening."""
+    detach_weak: bool = True
+    """[10] Whether gradients stop at the predictions that targets are blended with."""
+    mixup_alpha: float = Field(4.0, gt=0)
+    mixup_own_side: bool = False
+    """[11] max(gamma, 1 - gamma)."""
+    mixup_views: Literal[1, 2] = 1
+    """[11] Weak views of each clean row that are mixed."""
+    prior_penalty: float = Field(0.0, ge=0)
+    """[12] Weight of KL(uniform, mean prediction) on the mixed rows."""
+    simsiam_weight: float = Field(1.0, ge=0)
+    """lambda_1."""
+    simsiam_hidden: int = Field(128, ge=1)
+    simsiam_norm: Literal["batch", "layer", "none"] = "batch"
+    simsiam_in_semi: bool = False
+    """[8] Whether SimSiam goes on in stage two."""
+    simsiam_views: Literal["weak_strong", "two_weak"] = "weak_strong"
+    """[14]"""
+    semi_weight: float = Field(1.0, ge=0)
+    """lambda_2."""
+    corrected_rows: Literal["all", "gated", "confident"] = "all"
+    """[9] L_lab on corrupted rows: all; the selected ones whose weak view agrees at `cutoff`;
+    or, with the network's own label in place of the plan's, where it is that sure (ablation i)."""
+    cutoff: float = Field(0.95, gt=0, le=1)
+    clean_loss: Literal["mix_lab", "cross_entropy"] = "mix_lab"
+    """`cross_entropy` trains clean rows plainly (ablation g)."""
+    joint_pass: bool = True
+    """All views of a step in one pass through the network, or a pass for each (code)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_variant(cls, values: Any) -> Any:
+        """What is not set is the variant's."""
+        if isinstance(values, dict):
+            return {**VARIANTS.get(str(values.get("variant", "paper")), {}), **values}
+        return values
+
+    @property
+    def kappa(self) -> tuple[float, float]:
+        """Weights of (Omega^P, Omega^L)."""
+        first, second = self.prediction_coherence, self.label_coherence
+        return (
+            self.coherence if first is None else first,
+            self.coherence if second is None else second,
+        )

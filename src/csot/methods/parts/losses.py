@@ -1,0 +1,70 @@
+"""Losses and targets that methods share. B rows, C classes; every mean is over the batch."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from csot._core.ranks import Ranks
+
+
+def one_hot(labels: Tensor, classes: int) -> Tensor:
+    """(B,) -> (B, C) float; all zeros where no label is given (-1)."""
+    hot = torch.zeros(len(labels), classes, device=labels.device)
+    return hot.scatter_(1, labels.clamp(min=0)[:, None], (labels >= 0).float()[:, None])
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """-(1/B) sum_i w_i <target_i, log p_i>; targets (B,) labels or (B, C) distributions.
+
+    A label of -1 counts as zero. Weighted or not, the divisor is B.
+    """
+    each = each_cross_entropy(logits, targets)
+    return (each if weights is None else weights * each).mean()
+
+
+def each_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """(B,) -<target_i, log p_i>; targets as above."""
+    if targets.dim() == 1:
+        targets = one_hot(targets, logits.shape[-1])
+    return -(targets * logits.float().log_softmax(-1)).sum(-1)
+
+
+def negative_entropy(logits: Tensor) -> Tensor:
+    """(1/B) sum_i sum_k p log p: added to a loss, it keeps predictions from growing too sure."""
+    log_probs = logits.float().log_softmax(-1)
+    return (log_probs.exp() * log_probs).sum(-1).mean()
+
+
+def prior_penalty(logits: Tensor, ranks: Ranks) -> Tensor:
+    """KL(uniform, mean prediction) = sum_k (1/C) log((1/C) / mean_i p_ik), over all processes."""
+    mean = ranks.mean(logits.float().softmax(-1).mean(0))
+    classes = logits.shape[-1]
+    return -(mean.clamp(min=1e-12) * classes).log().mean()
+
+
+def sharpen(probs: Tensor, temperature: float) -> Tensor:
+    """q_k^(1/T), normalised."""
+    logs = probs.clamp(min=1e-30).log() / temperature
+    return logs.softmax(-1)
+
+
+def refine(labels: Tensor, probs: Tensor, weights: Tensor, temperature: float) -> Tensor:
+    """Sharpened w * onehot(y) + (1 - w) * p: a label, trusted as far as its weight goes."""
+    weights = weights[:, None]
+    return sharpen(weights * one_hot(labels, probs.shape[-1]) + (1 - weights) * probs, temperature)
+
+
+def negative_cosine(predicted: Tensor, target: Tensor) -> Tensor:
+    """-(1/B) sum_i cos(p_i, stopgrad(z_i)): one direction of the SimSiam loss."""
+    return -F.cosine_similarity(predicted.float(), target.detach().float(), dim=-1).mean()
+
+
+def simsiam(predicted: tuple[Tensor, Tensor], features: tuple[Tensor, Tensor]) -> Tensor:
+    """(1/2)(l(p1, z2) + l(p2, z1)), l the negative cosine.
+
+    The paper's Eq. has a second minus sign, which would drive the views apart.
+    """
+    first = negative_cosine(predicted[0], features[1])
+    return (first + negative_cosine(predicted[1], features[0])) / 2

@@ -1,0 +1,71 @@
+"""How many labels are wrong, from predictions alone: the confident joint (Northcutt et al., 2021).
+
+With p_i the running mean of a model's predictions for row i and y_i its given label,
+
+    t_k      mean of p_ik over the rows with y_i = k: how sure the model is of its own class k
+    k_i      the likeliest class among those with p_ik >= t_k; a row with none is left out
+    J[y, k]  number of rows with y_i = y and k_i = k, each line scaled to the rows labelled y
+
+and the noise rate is the share of J off its diagonal. Thresholds of their own for each class make
+up for a model that is unsure or partial; rows it has no opinion on do not count. A mixture of two
+normal distributions on the losses finds half of the labels wrong under asymmetric noise, and
+counting every disagreement takes a young model's errors for noise.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from csot.methods.parts.losses import one_hot
+
+MEMORY = 0.7
+"""Of the running mean: about the last three epochs. A single epoch's predictions jump."""
+
+
+def estimate(probs: Tensor, labels: Tensor) -> float:
+    """(n, C) predictions and (n,) given labels, -1 for none -> share of wrong labels."""
+    given = one_hot(labels, probs.shape[-1]).to(probs)
+    sizes = given.sum(0)
+    # Nobody is confident of a class that no label names.
+    thresholds = torch.where(sizes > 0, (probs * given).sum(0) / sizes.clamp(min=1), torch.inf)
+    sure = probs >= thresholds
+    best = torch.where(sure, probs, -1.0).argmax(-1)
+    counted = sure.any(-1) & (labels >= 0)
+    right = (best == labels) & counted
+    # The share of right labels among the confident rows of each line, weighed by the line's size.
+    seen = given[counted].sum(0)
+    share = given[right].sum(0) / seen.clamp(min=1)
+    share = torch.where(seen > 0, share, 1.0)
+    total = float(sizes.sum())
+    return 1 - float((share * sizes).sum()) / total if total else 0.0
+
+
+class NoiseRate(nn.Module):
+    """The rate that a user knows, or else an estimate that every look renews."""
+
+    labels: Tensor
+    mean: Tensor
+    value: Tensor
+    looks: Tensor
+
+    def __init__(self, labels: Tensor, num_classes: int, known: float | None) -> None:
+        super().__init__()
+        self.known = known
+        self.register_buffer("labels", labels, persistent=False)
+        rows = 0 if known is not None else len(labels)
+        self.register_buffer("mean", torch.zeros(rows, num_classes))
+        self.register_buffer("value", torch.tensor(known or 0.0))
+        self.register_buffer("looks", torch.zeros((), dtype=torch.long))
+
+    def look(self, probs: Tensor) -> None:
+        """(n, C) predictions at the end of an epoch, of the same rows every time."""
+        if self.known is not None:
+            return
+        memory = MEMORY if int(self.looks) else 0.0
+        self.mean.mul_(memory).add_((1 - memory) * probs)
+        self.value.fill_(estimate(self.mean, self.labels))
+        self.looks.add_(1)
+
+    def read(self) -> float:
+        return float(self.value)

@@ -1,0 +1,1 @@
+"""The two coherence terms of the paper, and the similarities they are made from."""

@@ -1,0 +1,1 @@
+"""The inner problem of each outer step: scaling, Newton's method, Dykstra."""

@@ -1,0 +1,220 @@
+"""The Gibbs kernel K = exp(-G/epsilon) in a form that neither under- nor overflows, and is fast.
+
+Lemma 1: the optimum of  min <G,Q> + epsilon <Q, log Q>  over  Q1 <= a, Q'1 = b  is
+diag(u) K diag(v) with u = min(a/(Kv), 1) and v = b/(K'u). The min makes the scale of a row matter,
+so rows cannot be shifted to fight underflow. Instead potentials live in logs, and K is kept
+*absorbed* around a recent log v0:
+
+    K~_ki = exp(log K_ki + log v0_k - shift_i),   shift_i = max_k (log K_ki + log v0_k),
+
+whose entries are in [0, 1] with a one in every row. For any v near v0 all sums are then plain
+matrix-vector products: (Kv)_i = e^shift_i sum_k K~_ki w_k with w = v/v0.
+
+All of it is float64 (where the device has it), whatever the user's dtype: the potentials of a
+hard problem span many orders of magnitude, and float32 loses the Hessian's small eigenvalues. The
+kernel is one of many arrays, so this costs little.
+
+Shapes: K (B, C, N), classes before samples, so that sums over few classes run along vectors of
+many samples; potentials log u (B, N), log v (B, C).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from csot.ot.numerics import CHUNK, chunks, csr_matrix, flush_, negligible
+from csot.ot.problem import Marginals
+from csot.ot.reduce import Reduce, log_sum_over_samples
+from csot.ot.workspace import Memory
+
+REACH = 8.0
+"""How far log v may wander from the absorbed one."""
+
+VANISHING = 1e-22
+"""Entries of K~ below it are zero. After all the drift allowed they would still be below float64's
+rounding error, and small numbers multiplied become denormals, on which a CPU is very slow."""
+
+SPARSE_CLASSES = 192
+SPARSE_DENSITY = 0.06
+"""With more classes than this, of which fewer than this share do not vanish, K~ is kept sparse:
+at epsilon = 0.1 a class whose probability is 160 times below the row's best has vanished."""
+
+
+@dataclass(frozen=True)
+class ScalingState:
+    """All that one look at log v tells. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w;
+    ``reach`` is K~w, what the rows would carry without their capacities, times e^-shift.
+
+    ``column_sums`` counts 1 for classes without a share, whose target is 1 as well: so they are
+    always served, no logarithm meets a zero, and no formula needs a special case.
+    """
+
+    log_v: Tensor
+    w: Tensor
+    reach: Tensor
+    row_scale: Tensor
+    column_sums: Tensor
+
+
+class Kernel:
+    """K for a batch of problems, absorbed around wherever log v currently is."""
+
+    def __init__(
+        self, log_probs: Tensor, marginals: Marginals, reduce: Reduce, memory: Memory
+    ) -> None:
+        self.marginals = marginals
+        self.reduce = reduce
+        self._log_probs = self._gains = log_probs
+        self._epsilon = 1.0
+        self._space = memory.empty_like(log_probs)
+        batch, n_classes, n = log_probs.shape
+        kind = (marginals.a.dtype, marginals.a.device)
+        self.absorbed = memory.empty((batch, n_classes, n), *kind)
+        # For one part of the samples.
+        self.scratch = memory.empty((batch, n_classes, min(n, CHUNK)), *kind)
+        self._log_v0 = torch.full_like(marginals.b, torch.inf)
+        self.shift = torch.zeros_like(marginals.a)
+        self.most = torch.ones_like(marginals.a)
+        self._sparse: _Sparse | None = None
+
+    def linearise(self, gradient: Tensor | None, epsilon: float) -> None:
+        """Set log K = -G/epsilon for the cost G = -log P + gradient (Algorithm 2, line 4)."""
+        self._gains = self._log_probs
+        if gradient is not None:
+            self._gains = torch.sub(self._log_probs, gradient, out=self._space)
+        self._epsilon = epsilon
+        self._log_v0 = torch.full_like(self._log_v0, torch.inf)
+
+    def log_k(self, part: slice, out: Tensor) -> Tensor:
+        """log K of some samples, written to ``out``."""
+        log_k = out.copy_(self._gains[..., part]).div_(self._epsilon)
+        if self.marginals.without_share is not None:
+            log_k.masked_fill_(self.marginals.without_share.bool()[..., None], -torch.inf)
+        return log_k
+
+    def look(self, log_v: Tensor) -> ScalingState:
+        """The row scaling that log v implies, and the marginals of the plan they make."""
+        drift = log_v - self._log_v0
+        if not float(drift.abs().max()) <= REACH:
+            self.absorb(log_v)
+            drift = torch.zeros_like(log_v)
+        w = drift.exp_()
+        reach = self.times_columns(w)
+        row_scale = self.marginals.a / reach
+        if not self.marginals.balanced:
+            row_scale = torch.minimum(row_scale, self.most, out=row_scale)
+        column_sums = self.reduce.sum(self.times_rows(row_scale).mul_(w))
+        if self.marginals.without_share is not None:
+            column_sums = column_sums + self.marginals.without_share
+        return ScalingState(log_v, w, reach, row_scale, column_sums)
+
+    def log_u(self, state: ScalingState) -> Tensor:
+        """min(log a - log Kv, 0), or log a - log Kv if balanced: (B, N)."""
+        log_u = self.marginals.log_a - self.shift - state.reach.log()
+        return log_u if self.marginals.balanced else log_u.clamp_(max=0.0)
+
+    def log_column_sums(self, state: ScalingState) -> Tensor:
+        """log of Q'1; in the log domain throughout where the plain sums underflow."""
+        tiny = negligible(state.w.dtype)
+        if float(state.column_sums.min()) > tiny:
+            return state.column_sums.log()
+        lifted = self.log_k(slice(None), torch.empty_like(self.absorbed))
+        lifted += self.log_u(state)[:, None]
+        logs = log_sum_over_samples(lifted, self.reduce) + state.log_v
+        if self.marginals.without_share is None:
+            return logs
+        return torch.where(self.marginals.b > 0, logs, 0.0)
+
+    def row_sums(self, state: ScalingState) -> Tensor:
+        """Q1: (B, N)."""
+        return state.row_scale * self.times_columns(state.w)
+
+    def plan(self, state: ScalingState, out: Tensor) -> Tensor:
+        """diag(u) K diag(v), written to ``out``."""
+        for part in chunks(out.shape[-1]):
+            scaled = self.scaled(self.absorbed[..., part], state.row_scale[:, part])
+            flush_(out[..., part].copy_(scaled.mul_(state.w[..., None])), negligible(out.dtype))
+        return out
+
+    def best_class(self, state: ScalingState) -> Tensor:
+        """argmax_k of K_ki v_k, well defined even in rows whose mass underflows: (B, N)."""
+        return (self.absorbed * state.w[..., None]).max(1).indices
+
+    def scaled(self, entries: Tensor, factors: Tensor) -> Tensor:
+        """Entries (B, C, n) of some samples times a factor (B, n) for each; good until the next."""
+        return torch.mul(entries, factors[:, None], out=self.scratch[..., : entries.shape[-1]])
+
+    def absorb(self, log_v: Tensor) -> None:
+        """Centre K~ on log v."""
+        for part in chunks(self.absorbed.shape[-1]):
+            entries = self.log_k(part, self.absorbed[..., part]).add_(log_v[..., None])
+            shift = torch.amax(entries, 1, out=self.shift[:, part])
+            flush_(entries.sub_(shift[:, None]).exp_(), VANISHING)
+        # Where u = 1. Flushed, as K~ is: its products would be denormals.
+        self.most = flush_(self.shift.exp(), negligible(log_v.dtype))
+        self._log_v0 = log_v
+        self._sparse = _Sparse.of(self.absorbed) if self._many_classes else None
+
+    @property
+    def _many_classes(self) -> bool:
+        return len(self.absorbed) == 1 and self.absorbed.shape[1] > SPARSE_CLASSES
+
+    def times_columns(self, w: Tensor) -> Tensor:
+        """sum_k K~_ki w_k: (B, C) -> (B, N)."""
+        if self._sparse is not None:
+            return (self._sparse.by_sample @ w[0])[None]
+        if len(w) == 1:
+            return torch.mv(self.absorbed[0].mT, w[0])[None]
+        return torch.bmm(w[:, None], self.absorbed)[:, 0]
+
+    def squares_times_rows(self, u: Tensor) -> Tensor:
+        """sum_i K~_ki^2 u_i: (B, N) -> (B, C)."""
+        if self._sparse is not None:
+            return (self._sparse.by_class_squared @ u[0])[None]
+        total = torch.zeros_like(self._log_v0)
+        for part in chunks(u.shape[-1]):
+            entries = self.absorbed[..., part]
+            space = self.scratch[..., : entries.shape[-1]]
+            squares = torch.mul(entries, entries, out=space)
+            total += (squares @ u[:, part, None])[..., 0]
+        return total
+
+    def times_rows(self, u: Tensor) -> Tensor:
+        """sum_i K~_ki u_i: (B, N) -> (B, C)."""
+        if self._sparse is not None:
+            return (self._sparse.by_class @ u[0])[None]
+        if len(u) == 1:
+            return torch.mv(self.absorbed[0], u[0])[None]
+        return torch.bmm(self.absorbed, u[..., None])[..., 0]
+
+
+@dataclass(frozen=True)
+class _Sparse:
+    """What does not vanish of one problem's K~ (C, N), in rows of classes and of samples."""
+
+    by_class: Tensor
+    by_sample: Tensor
+
+    @cached_property
+    def by_class_squared(self) -> Tensor:
+        matrix = self.by_class
+        places, squares = (matrix.crow_indices(), matrix.col_indices()), matrix.values().square()
+        return torch.sparse_csr_tensor(*places, squares, matrix.shape, check_invariants=False)
+
+    @staticmethod
+    def of(absorbed: Tensor) -> _Sparse | None:
+        matrix = absorbed[0]
+        if int(matrix.count_nonzero()) > SPARSE_DENSITY * matrix.numel():
+            return None
+        n_classes, n = matrix.shape
+        classes, samples = matrix.nonzero(as_tuple=True)
+        values = matrix[classes, samples]
+        order = samples.argsort(stable=True)
+        return _Sparse(
+            csr_matrix(classes, samples, values, (n_classes, n)),
+            csr_matrix(samples[order], classes[order], values[order], (n, n_classes)),
+        )

@@ -1,0 +1,144 @@
+"""Two reviewers and more: where they agree, and what the overviews add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from csot.review.domain.catalogue import Bools, Ints
+from csot.review.domain.filters import Filter
+from csot.review.domain.item import DONE
+from csot.review.domain.ledger import CODES, Person
+from csot.review.domain.precision import bands, wilson
+from csot.review.domain.session import Session
+from csot.review.web.pages import Pages
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two reviewers on the rows that both gave a label."""
+
+    first: str
+    second: str
+    rows: int
+    same: int
+    kappa: float | None
+    """Cohen's; None where chance alone would agree always."""
+
+
+def cohens_kappa(first: Ints, second: Ints) -> float | None:
+    """(p_o - p_e) / (1 - p_e) of two labellings (M,)."""
+    if not len(first):
+        return None
+    size = int(max(first.max(), second.max())) + 1
+    a, b = (np.bincount(labels, minlength=size) / len(labels) for labels in (first, second))
+    chance = float(a @ b)
+    observed = float((first == second).mean())
+    return (observed - chance) / (1 - chance) if chance < 1 - 1e-12 else None
+
+
+def pairs(people: Mapping[str, Person]) -> list[Pair]:
+    """Every two reviewers with rows in common."""
+    found = []
+    for first, second in combinations(sorted(people), 2):
+        a, b = people[first].label, people[second].label
+        both = (a >= 0) & (b >= 0)
+        if both.any():
+            same = int((a == b)[both].sum())
+            kappa = cohens_kappa(a[both], b[both])
+            found.append(Pair(first, second, int(both.sum()), same, kappa))
+    return found
+
+
+def consensus(people: Mapping[str, Person], n_rows: int) -> tuple[Ints, Bools]:
+    """The label (N,) that all who gave one agree on, else -1; and where they disagree.
+
+    A reviewer who is unsure contradicts nobody.
+    """
+    label = np.full(n_rows, -1, dtype=np.int64)
+    disagree = np.zeros(n_rows, dtype=np.bool_)
+    for person in people.values():
+        gave = person.label >= 0
+        disagree |= gave & (label >= 0) & (label != person.label)
+        label = np.where(gave & (label < 0), person.label, label)
+    label[disagree] = -1
+    return label, disagree
+
+
+def touched(people: Mapping[str, Person], n_rows: int) -> Bools:
+    """Rows that anybody decided, unsure or not."""
+    found = np.zeros(n_rows, dtype=np.bool_)
+    for person in people.values():
+        found |= person.decided
+    return found
+
+
+# What the overviews add up: confusions, precision so far, agreement.
+
+LISTED_PAIRS = 30
+LISTED_DISAGREEMENTS = 200
+
+
+def confusions(session: Session) -> list[dict[str, Any]]:
+    """The commonest pairs given -> suggested, with what is left of each."""
+    c, person = session.catalogue, session.person
+    changes = (c.suggested != c.given) & (c.suggested >= 0) & c.flagged
+    size = len(c.names) + 1
+    key = (c.given + 1) * size + c.suggested + 1
+    total, left = Counter(key[changes].tolist()), Counter(key[changes & ~person.decided].tolist())
+    found = []
+    for pair, count in sorted(total.items(), key=lambda entry: (-entry[1], entry[0])):
+        given, suggested = pair // size - 1, pair % size - 1
+        wanted = Filter(given=given, suggested=suggested)
+        found.append(
+            {
+                "given": c.name(given),
+                "suggested": c.name(suggested),
+                "count": count,
+                "left": left[pair],
+                "query": wanted.query(),
+            }
+        )
+        if len(found) == LISTED_PAIRS:
+            break
+    return found
+
+
+def measured(session: Session) -> dict[str, Any] | None:
+    """The precision over all suggestions looked at; None before the first."""
+    found = bands(session.catalogue, session.person)
+    judged, right = sum(b.judged for b in found), sum(b.right for b in found)
+    if not judged:
+        return None
+    return {"judged": judged, "right": right, "estimate": wilson(right, judged)}
+
+
+def agreement_values(session: Session, pages: Pages) -> dict[str, Any]:
+    people = {name: session.ledger.people[name] for name in session.ledger.reviewers()}
+    _, disagree = consensus(people, len(session.catalogue))
+    rows = np.flatnonzero(disagree)
+    listed = []
+    for card in pages.cards(rows[:LISTED_DISAGREEMENTS].tolist()):
+        said = [
+            (name, session.catalogue.name(int(person.label[card.row])))
+            for name, person in people.items()
+            if person.label[card.row] >= 0
+        ]
+        listed.append((card, said))
+    tallies = []
+    for name, person in people.items():
+        counts = np.bincount(person.action, minlength=len(CODES) + 1)
+        each = {DONE[action]: int(counts[code]) for action, code in CODES.items()}
+        tallies.append({"name": name, "decided": int(person.decided.sum()), **each})
+    return {
+        "tallies": tallies,
+        "pairs": pairs(people),
+        "disagreements": listed,
+        "n_disagreements": len(rows),
+        "unknown": len(session.ledger.unknown),
+    }

@@ -1,0 +1,139 @@
+"""What stands: the log of decisions, added up for each reviewer and row."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from csot.review.domain.catalogue import Bools, Catalogue, Ints
+from csot.review.domain.store import ACTIONS, UNDO, Entry, Store
+
+UNDECIDED = 0
+CODES: dict[str, int] = {action: code for code, action in enumerate(ACTIONS, start=1)}
+"""0 is undecided."""
+PAUSE = 120.0
+"""Seconds without a decision that end a streak; the rate is that of the last streak."""
+STREAK = 100
+MOST_REVIEWERS = 1000
+"""Each takes ten bytes per row."""
+
+
+class Standing(NamedTuple):
+    """One decision that nobody has undone."""
+
+    batch: str
+    code: int
+    label: int
+    way: str
+
+
+@dataclass(eq=False)
+class Person:
+    """The standing decisions of one reviewer, as arrays (N,)."""
+
+    action: npt.NDArray[np.int8]
+    label: Ints
+    """-1 where undecided or unsure."""
+    looked: Bools
+    """Decided, and not by a rule."""
+    stacks: dict[int, list[Standing]] = field(default_factory=dict)
+    batches: dict[str, list[int]] = field(default_factory=dict)
+    """Rows of each batch, the latest batch last."""
+    undone: dict[str, list[int]] = field(default_factory=dict)
+    """Rows of each undoing, by its own batch."""
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def decided(self) -> Bools:
+        found: Bools = self.action != UNDECIDED
+        return found
+
+    def settle(self, row: int) -> None:
+        """The last decision on a row that is left counts."""
+        stack = self.stacks.get(row)
+        last = stack[-1] if stack else None
+        self.action[row] = UNDECIDED if last is None else last.code
+        self.label[row] = -1 if last is None else last.label
+        self.looked[row] = last is not None and last.way != "rule"
+
+    def rate(self) -> float | None:
+        """Decisions a minute over the last streak, or None if there is none."""
+        times = self.times[-STREAK:]
+        start = len(times) - 1
+        while start > 0 and times[start] - times[start - 1] < PAUSE:
+            start -= 1
+        span = times[-1] - times[start] if times else 0.0
+        return 60 * (len(times) - 1 - start) / span if span > 0 else None
+
+
+class Ledger:
+    """Follows the log; other processes' decisions come in with `refresh`."""
+
+    def __init__(self, catalogue: Catalogue, store: Store) -> None:
+        self._catalogue = catalogue
+        self._store = store
+        self._seq = 0
+        self._lock = threading.RLock()
+        self.people: dict[str, Person] = {}
+        self.unknown: set[str] = set()
+        """Decided ids that the run does not have."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        with self._lock:
+            touched: set[tuple[str, int]] = set()
+            for entry in self._store.since(self._seq):
+                row = self._catalogue.row_of.get(entry.id)
+                self._seq = entry.seq
+                if row is None:
+                    self.unknown.add(entry.id)
+                else:
+                    self._apply(entry, row)
+                    touched.add((entry.reviewer, row))
+            for name, row in touched:
+                self.people[name].settle(row)
+
+    def person(self, name: str) -> Person:
+        """With no decision yet, if nobody knows the name."""
+        with self._lock:
+            if name not in self.people:
+                n = len(self._catalogue)
+                if len(self.people) >= MOST_REVIEWERS:
+                    raise ValueError(
+                        f"{self._store.path} names more than {MOST_REVIEWERS:,} reviewers: it is "
+                        "not a record of people's decisions; move it away"
+                    )
+                self.people[name] = Person(
+                    np.zeros(n, dtype=np.int8),
+                    np.full(n, -1, dtype=np.int64),
+                    np.zeros(n, dtype=np.bool_),
+                )
+            return self.people[name]
+
+    def reviewers(self) -> list[str]:
+        """Those with a standing decision."""
+        return sorted(name for name, person in self.people.items() if person.decided.any())
+
+    def last_batch(self, name: str) -> str | None:
+        """What an undo would take back."""
+        return next(reversed(self.person(name).batches), None)
+
+    def _apply(self, entry: Entry, row: int) -> None:
+        person = self.people.get(entry.reviewer) or self.person(entry.reviewer)
+        if entry.action == UNDO:
+            kept = [old for old in person.stacks.get(row, []) if old.batch != entry.undoes]
+            person.stacks[row] = kept
+            person.batches.pop(entry.undoes or "", None)
+            person.undone.setdefault(entry.batch, []).append(row)
+        else:
+            label = -1 if entry.label is None else self._catalogue.number(entry.label)
+            stand = Standing(entry.batch, CODES[entry.action], label, entry.way)
+            person.stacks.setdefault(row, []).append(stand)
+            person.batches.setdefault(entry.batch, []).append(row)
+            if entry.way in ("one", "audit"):
+                person.times.append(datetime.fromisoformat(entry.time).timestamp())

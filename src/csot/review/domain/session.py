@@ -1,0 +1,170 @@
+"""One server's view of the run: who reviews, and what deciding and undoing mean."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from csot._core.pictures import Containment
+from csot.review.domain.audit import Auditing
+from csot.review.domain.catalogue import Catalogue, load_catalogue
+from csot.review.domain.filters import Selector
+from csot.review.domain.ledger import CODES, Ledger, Person
+from csot.review.domain.precision import left_above
+from csot.review.domain.samples import Samples
+from csot.review.domain.store import UNDO, Action, Entry, Store, Way
+from csot.runs import Run
+
+NAME_LIMIT = 60
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Of one reviewer, on the rows that are worth a look."""
+
+    total: int
+    decided: int
+    accepted: int
+    kept: int
+    chosen: int
+    unsure: int
+    left: int
+    rate: float | None
+    """Decisions a minute."""
+
+    @property
+    def minutes_left(self) -> float | None:
+        return self.left / self.rate if self.rate and self.left else None
+
+
+class Session:
+    """The run, the log and the reviewer, behind one lock."""
+
+    def __init__(
+        self, run: Run, reviewer: str, same_data: bool = False, allow_outside: bool = False
+    ) -> None:
+        if not reviewer.strip() or len(reviewer) > NAME_LIMIT or not reviewer.isprintable():
+            raise ValueError(
+                f"--reviewer {reviewer!r}: give a name of 1 to {NAME_LIMIT} printable characters"
+            )
+        self.reviewer = reviewer.strip()
+        self.catalogue: Catalogue = load_catalogue(run)
+        if not len(self.catalogue):
+            raise ValueError(f"{run.path} has no rows to review")
+        self.store = Store(run.path)
+        try:
+            self.store.claim(self.catalogue.source, same_data)
+            self.ledger = Ledger(self.catalogue, self.store)
+        except BaseException:
+            self.store.close()
+            raise
+        self.samples = Samples(self.catalogue)
+        self.pictures = Containment(run.image_root, allow_outside)
+        self.selector = Selector(self.catalogue)
+        self.auditing = Auditing(self.catalogue)
+        self.lock = threading.RLock()
+
+    @property
+    def person(self) -> Person:
+        return self.ledger.person(self.reviewer)
+
+    def refresh(self) -> None:
+        """See what others decided."""
+        with self.lock:
+            self.ledger.refresh()
+
+    def decide(
+        self, rows: Sequence[int], action: Action, label: int | None, way: Way, batch: str
+    ) -> int:
+        """Durable on return. How many rows were decided; rows that the action does not fit are
+        left out of a grid's selection, and an error by themselves."""
+        entries = []
+        for row in dict.fromkeys(rows):
+            final = self._label(row, action, label)
+            if final is None and action != "unsure":
+                if way in ("one", "audit"):
+                    raise ValueError(f"row {row} has no label to {action}: choose a class")
+                continue
+            entries.append(self._entry(row, action, final, way, batch))
+        with self.lock:
+            self.store.append(entries)
+            self.ledger.refresh()
+        return len(entries)
+
+    def accept_above(self, threshold: float, expected: int, batch: str) -> int:
+        """Accept every undecided suggestion of at least that confidence.
+
+        ``expected`` is what the page said it would be: if another tab decided meanwhile, the user
+        has to look again.
+        """
+        with self.lock:
+            self.ledger.refresh()
+            if batch in self.person.batches:
+                return len(self.person.batches[batch])
+            rows = np.flatnonzero(left_above(self.catalogue, self.person, threshold)).tolist()
+            if len(rows) != expected:
+                raise ValueError(
+                    f"{len(rows):,} suggestions are left above {threshold:g}, not {expected:,}: "
+                    "others were decided meanwhile; look again"
+                )
+            return self.decide(rows, "accept", None, "rule", batch)
+
+    def undo(self, wanted: str | None, batch: str) -> list[int]:
+        """Take back a batch, or the reviewer's last one; the rows concerned."""
+        with self.lock:
+            self.ledger.refresh()
+            if batch in self.person.undone:  # sent again, because the answer was lost
+                return list(self.person.undone[batch])
+            undone = wanted or self.ledger.last_batch(self.reviewer)
+            rows = self.person.batches.get(undone or "", [])
+            entries = [
+                Entry(batch, self.reviewer, self.catalogue.ids[row], UNDO, None, "one", undone)
+                for row in rows
+            ]
+            self.store.append(entries)
+            found = list(rows)
+            self.ledger.refresh()
+            return found
+
+    def progress(self) -> Progress:
+        person, flagged = self.person, self.catalogue.flagged
+        count = np.bincount(person.action, minlength=len(CODES) + 1)
+        rate = person.rate()
+        return Progress(
+            total=int(flagged.sum()),
+            decided=int((flagged & person.decided).sum()),
+            accepted=int(count[CODES["accept"]]),
+            kept=int(count[CODES["keep"]]),
+            chosen=int(count[CODES["choose"]]),
+            unsure=int(count[CODES["unsure"]]),
+            left=int((flagged & ~person.decided).sum()),
+            rate=rate,
+        )
+
+    def close(self) -> None:
+        self.store.close()
+
+    def _label(self, row: int, action: Action, label: int | None) -> int | None:
+        catalogue = self.catalogue
+        found = {
+            "accept": int(catalogue.suggested[row]),
+            "keep": int(catalogue.given[row]),
+            "choose": -1 if label is None else label,
+            "unsure": -1,
+        }[action]
+        return found if 0 <= found < len(catalogue.names) else None
+
+    def _entry(self, row: int, action: Action, label: int | None, way: Way, batch: str) -> Entry:
+        """Named by what it does: choosing the suggested class is accepting it."""
+        catalogue = self.catalogue
+        if label is None:
+            action = "unsure"
+        elif label == catalogue.given[row]:
+            action = "keep"
+        else:
+            action = "accept" if label == catalogue.suggested[row] else "choose"
+        name = None if label is None else catalogue.names[label]
+        return Entry(batch, self.reviewer, catalogue.ids[row], action, name, way)

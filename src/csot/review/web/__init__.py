@@ -1,0 +1,1 @@
+"""The pages of the review and the server behind them."""

@@ -1,0 +1,114 @@
+"""Pages to read: rows one by one and in a grid, overview, precision. GET only; nothing changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException
+
+from csot.review.domain.agreement import agreement_values, confusions, measured
+from csot.review.domain.filters import Filter, parse_filter
+from csot.review.domain.precision import bands, forecast
+from csot.review.domain.session import Session
+from csot.review.web.pages import Pages
+
+PAGE = 60
+
+
+def add_row_routes(app: FastAPI, session: Session, pages: Pages) -> None:
+    @app.get("/one")
+    def one(request: Request, row: int | None = None) -> HTMLResponse:
+        session.refresh()
+        wanted = parse_filter(request.query_params)
+        if row is None:
+            rows = session.selector.rows(wanted, session.person)
+            row = int(rows[0]) if len(rows) else None
+        else:
+            check_row(session, row)
+        values = {"query": wanted.query(), **pages.filter_values(wanted)}
+        return HTMLResponse(pages.page("one", item=pages.item(row, wanted), **values))
+
+    @app.get("/api/step")
+    def step(request: Request, row: int, by: int) -> dict[str, Any]:
+        session.refresh()
+        wanted = parse_filter(request.query_params)
+        check_row(session, row)
+        found = row if by == 0 else session.selector.step(wanted, session.person, row, by)
+        return {"item": None if found is None else pages.item(found, wanted)}
+
+    @app.get("/grid")
+    def grid(request: Request, start: int | None = None, back: int = 0) -> HTMLResponse:
+        session.refresh()
+        wanted = parse_filter(request.query_params)
+        if start is not None:
+            check_row(session, start)
+        rows, place, total = session.selector.window(
+            wanted, session.person, start, PAGE, back=bool(back)
+        )
+        values = {
+            "cards": pages.cards(rows.tolist()),
+            "place": place,
+            "total": total,
+            "after": _after(session, wanted, rows.tolist()),
+            "confusions": confusions(session),
+            **pages.filter_values(wanted),
+        }
+        return HTMLResponse(pages.page("grid", **values))
+
+
+def check_row(session: Session, row: int) -> None:
+    if not 0 <= row < len(session.catalogue):
+        raise HTTPException(404, f"There is no row {row}.")
+
+
+def _after(session: Session, wanted: Filter, rows: list[int]) -> int | None:
+    """The first row of the next page."""
+    return session.selector.step(wanted, session.person, rows[-1], 1) if rows else None
+
+
+# Pages that add up: overview, precision, reviewers. GET only; nothing here changes anything.
+
+THRESHOLDS = (0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+
+
+def add_number_routes(app: FastAPI, session: Session, pages: Pages) -> None:
+    catalogue = session.catalogue
+
+    @app.get("/")
+    def overview() -> HTMLResponse:
+        session.refresh()
+        values = {
+            "confusions": confusions(session),
+            "measured": measured(session),
+            "n_rows": len(catalogue),
+            "n_classes": len(catalogue.names),
+        }
+        return HTMLResponse(pages.page("overview", **values))
+
+    @app.get("/precision")
+    def precision() -> HTMLResponse:
+        session.refresh()
+        offers = [forecast(catalogue, session.person, threshold) for threshold in THRESHOLDS]
+        values = {
+            "bands": bands(catalogue, session.person),
+            "offers": [offer for offer in offers if offer is not None],
+            "measured": measured(session),
+            "n_changes": int(catalogue.changes.sum()),
+        }
+        return HTMLResponse(pages.page("precision", **values))
+
+    @app.get("/api/forecast")
+    def api_forecast(threshold: float) -> dict[str, Any]:
+        session.refresh()
+        if not 0 <= threshold <= 1:
+            raise ValueError(f"threshold={threshold}: give a number from 0 to 1")
+        offer = forecast(catalogue, session.person, threshold)
+        html = pages.render("_forecast.html", offer=offer, threshold=threshold)
+        return {"html": html, "count": 0 if offer is None else offer.count}
+
+    @app.get("/reviewers")
+    def reviewers() -> HTMLResponse:
+        session.refresh()
+        return HTMLResponse(pages.page("reviewers", **agreement_values(session, pages)))

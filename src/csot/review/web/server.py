@@ -1,0 +1,182 @@
+"""The server: a socket, an address to open, time limits, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from csot.review.domain.session import Session
+from csot.review.web.app import make_app
+from csot.review.web.guard import Guard, is_loopback
+from csot.runs import Run
+
+REQUEST_SECONDS = 15
+"""From the first byte, or from the connection, to the end of the headers."""
+KEEP_ALIVE_SECONDS = 30
+CONNECTIONS = 64
+"""At the same time; a browser opens six."""
+HEADER_BYTES = 32 * 1024
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's own, with a limit on the time between requests.
+
+    Its limit for idle connections ends with the first byte of a request; from then on, and before
+    the first request, this one counts. Bodies of requests are timed by the guard.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Count while no request is being answered; more bytes do not start the count anew."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering:
+            self._stop()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+# The server: a socket, an address to open, and a clean end.
+
+HOST = "127.0.0.1"
+PORT = 8470
+"""Tried first when no port is asked for, so that the address mostly stays the same."""
+
+
+class ReviewServer:
+    """A session on a port. The constructor binds, so that what cannot work fails at once."""
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        reviewer: str,
+        host: str = HOST,
+        port: int | None = None,
+        allow_remote: bool = False,
+        same_data: bool = False,
+        audit: int | None = None,
+        allow_outside: bool = False,
+    ) -> None:
+        if not is_loopback(host) and not allow_remote:
+            raise ValueError(
+                f"--host {host} lets other machines in, over a connection that is not encrypted: "
+                "add --allow-remote if you mean it, or tunnel by ssh -L and leave --host out"
+            )
+        self.session = Session(run, reviewer, same_data, allow_outside)
+        try:
+            if audit is not None:
+                self.session.auditing.start(audit)
+            self._socket = _bind(host, port)
+        except BaseException:
+            self.session.close()
+            raise
+        self.port = int(self._socket.getsockname()[1])
+        self.token = secrets.token_urlsafe(32)
+        # Browsers share cookies between the ports of a machine: two reviews need two names.
+        home = "/" if audit is None else "/audit"
+        app = Guard(make_app(self.session), self.token, f"csot_review_{self.port}", host, home)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,  # it would write the token down
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=3,
+            http=PatientProtocol,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            limit_concurrency=CONNECTIONS,
+            h11_max_incomplete_event_size=HEADER_BYTES,
+        )
+        self._server = _Announcing(config)
+        name = socket.gethostname() if host in ("0.0.0.0", "::") else host
+        name = f"[{name}]" if ":" in name else name
+        self.url = f"http://{name}:{self.port}/?token={self.token}"
+
+    def serve(self, ready: Callable[[], None] = lambda: None, browse: bool = False) -> None:
+        """Until a signal ends it. ``ready`` is called once requests are answered."""
+
+        def announce() -> None:
+            ready()
+            threading.Thread(target=self.session.samples.load_early, daemon=True).start()
+            if browse:
+                threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
+
+        self._server.announce = announce
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+            self.session.close()
+
+    def stop(self) -> None:
+        """From another thread."""
+        self._server.should_exit = True
+
+
+class _Announcing(uvicorn.Server):
+    announce: Callable[[], None] = staticmethod(lambda: None)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if not self.should_exit:
+            self.announce()
+
+
+def _bind(host: str, port: int | None) -> socket.socket:
+    """A listening port; any free one if none was asked for and ours is taken."""
+    for wanted in (PORT, 0) if port is None else (port,):
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                host, wanted, type=socket.SOCK_STREAM
+            )[0]
+        except (socket.gaierror, OverflowError) as error:
+            raise ValueError(f"--host {host} --port {wanted} is no address: {error}") from error
+        made = socket.socket(family, kind, protocol)
+        try:
+            if os.name == "posix":  # elsewhere it would let two servers share the port
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(128)
+        except OSError as error:
+            made.close()
+            if port is None and wanted != 0 and error.errno == errno.EADDRINUSE:
+                continue
+            raise OSError(
+                f"cannot listen on {host}:{wanted} ({error.strerror}): choose another --port, or "
+                "leave it out to take a free one"
+            ) from error
+        return made
+    raise AssertionError("port 0 is never taken")

@@ -1,0 +1,132 @@
+"""summary.json: plain JSON of whatever a run measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Callable, Mapping
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from csot._core.atomic import write_text
+from csot._core.files import read_json
+
+REQUIRED = ("n_rows", "class_names")
+LARGEST = 256 << 20
+"""Bytes: a matrix of two thousand classes needs 100 MB."""
+HUGE = 1e300
+"""No number of a summary is as large, and none below it overflows."""
+
+
+def plain(value: Any) -> Any:
+    """Only dict, list, str, int, float, bool and None; what is not finite becomes None."""
+    if value is None or isinstance(value, bool | int | str):
+        # Sub-classes of str (enumerations, np.str_) lose their class.
+        return str.__str__(value) if isinstance(value, str) else value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic | pd.Series | pd.Index):
+        return plain(value.tolist())
+    if isinstance(value, pd.DataFrame):
+        return plain(value.to_dict(orient="records"))
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        return [plain(item) for item in items]
+    if value is pd.NA or value is pd.NaT:
+        return None
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
+    raise ValueError(f"a summary holds plain data, got {type(value).__name__}: {value!r}")
+
+
+def dumps(value: Any, *, indent: int | None = 2) -> str:
+    """Standard JSON: ASCII, so that no half of a surrogate pair breaks a reader."""
+    return json.dumps(plain(value), indent=indent, allow_nan=False)
+
+
+def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
+    """Write atomically, once the required keys are there."""
+    missing = [key for key in REQUIRED if key not in summary]
+    if missing:
+        raise ValueError(f"a summary needs the keys {list(REQUIRED)}, missing {missing}")
+    write_text(path, dumps(summary) + "\n")
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """Read, and say what is wrong with a file that someone edited."""
+    summary = read_json(path, LARGEST)
+    if not isinstance(summary, dict) or any(key not in summary for key in REQUIRED):
+        raise ValueError(f"{path} must be an object with the keys {list(REQUIRED)}")
+    for key, (is_right, form) in FORMS.items():
+        is_needed = key in REQUIRED or summary.get(key) is not None
+        if is_needed and not is_right(summary[key]):
+            raise ValueError(f"{path}: {key} must be {form}; write the run again")
+    return summary
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < HUGE
+
+
+def _is_list(value: Any, is_right: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(is_right, value))
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, bool | int | float) and abs(value) < HUGE)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_skipped(value: Any) -> bool:
+    return _is_object(value) and all(isinstance(value.get(key), str) for key in ("id", "reason"))
+
+
+def _is_matrix(value: Any) -> bool:
+    return _is_list(value, lambda row: _is_list(row, lambda cell: cell is None or _is_number(cell)))
+
+
+NUMBERS = (
+    *("n_rows", "noise_rate", "noise_rate_realised", "seconds", "epochs", "best_epoch"),
+    *("n_corrected", "test_accuracy_best", "test_accuracy_last", "test_accuracy_peak"),
+)
+FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(NUMBERS, (_is_number, "a number")),
+    "class_names": (lambda value: _is_list(value, _is_name), "a list of names"),
+    "noise_matrix": (_is_matrix, "a list of lists of numbers"),
+    "skipped": (lambda value: _is_list(value, _is_skipped), "a list of ids and reasons"),
+    "history": (lambda value: _is_list(value, _is_object), "a list of objects"),
+    "source": (_is_object, "an object"),
+    "settings": (_is_object, "an object"),
+}
+"""What readers of a summary rely on, where the key is there at all."""
+
+
+# Versions of what a run was made with.
+
+PACKAGES = ("csot", "torch", "numpy", "scipy", "scikit-learn", "pandas")
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Python's, those of the packages that every run uses, and of `more`."""
+    found = {name: _version(name) for name in (*PACKAGES, *more)}
+    return {"python": platform.python_version(), **found}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

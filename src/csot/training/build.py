@@ -1,0 +1,147 @@
+"""From a configuration to the parts of a run: views, networks, optimiser, the rows held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+
+from csot.data.augment.views import Views, feature_views, image_views
+from csot.data.datasets.registry import TrainingData
+from csot.data.samples import Samples
+from csot.methods.core.contract import feature_dim
+from csot.nets.build import build_network
+from csot.nets.network import Outputs
+from csot.training.config import NetworkConfig, OptimiserConfig, TrainingConfig, ViewsConfig
+
+ROWS = 65536
+"""Rows that the moments are taken from: enough for two digits more than needed."""
+
+
+class Standardised(nn.Module):
+    """A network behind (x - mean) / spread."""
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, network: nn.Module, mean: Tensor, spread: Tensor) -> None:
+        super().__init__()
+        self.network = network
+        self.feature_dim = feature_dim(network)
+        self.register_buffer("mean", mean)
+        self.register_buffer("spread", spread)
+
+    def forward(self, inputs: Tensor) -> Outputs:
+        outputs: Outputs = self.network((inputs - self.mean) / self.spread)
+        return outputs
+
+
+def moments(samples: Samples) -> tuple[Tensor, Tensor]:
+    """(D,) mean and (D,) standard deviation; a constant feature has spread 1."""
+    rows = torch.arange(0, len(samples), max(1, len(samples) // ROWS))
+    values = samples.batch(rows).double()
+    spread = values.std(0, correction=0)
+    return values.mean(0).float(), torch.where(spread > 0, spread, 1.0).float()
+
+
+# From a configuration to the parts of a run: views, networks, optimiser, the rows held out.
+
+
+def make_views(data: TrainingData, config: ViewsConfig) -> Views:
+    shape = data.train.shape
+    if data.train.kind == "features":
+        mean, spread = moments(data.train)
+        return feature_views(
+            scale=spread,
+            centre=mean,
+            weak_noise=config.weak_noise,
+            strong_noise=config.strong_noise,
+            strong_dropout=config.strong_dropout,
+        )
+    assert data.mean is not None
+    assert data.std is not None
+    return image_views(
+        (shape[0], shape[1], shape[2]),
+        data.mean,
+        data.std,
+        policy=config.policy,
+        padding=config.padding,
+        flip=config.flip,
+        crop=config.crop,
+        cutout=config.cutout,
+    )
+
+
+def network_factory(
+    data: TrainingData, config: TrainingConfig, seed: int, *, compiled: bool = False
+) -> Callable[[int], nn.Module]:
+    """A function from 0, 1, ... to networks that differ in their initialisation only."""
+    network: NetworkConfig = config.network
+    shape = data.train.shape
+    if data.train.kind == "images" and config.views.crop:
+        shape = (shape[0], config.views.crop, config.views.crop)
+
+    def make(number: int) -> nn.Module:
+        built = build_network(
+            network.name,
+            shape=shape,
+            num_classes=len(data.class_names),
+            width=network.width,
+            feature_dim=network.feature_dim,
+            weights=network.weights,
+            seed=1000 * seed + number,
+            **network.options,
+        )
+        if data.train.kind == "features":
+            built = Standardised(built, *moments(data.train))
+        elif config.channels_last:
+            for parameter in built.parameters():
+                if parameter.ndim == 4:
+                    # Copied: for a 1x1 kernel `contiguous` leaves strides that its gradients lack.
+                    last = torch.empty_like(parameter.data, memory_format=torch.channels_last)
+                    parameter.data = last.copy_(parameter.data)
+        if compiled:
+            built.compile()
+        return built
+
+    return make
+
+
+def make_optimiser(groups: list[dict[str, Any]], config: OptimiserConfig) -> Optimizer:
+    """One optimiser for all networks; parameters without a gradient are left as they are."""
+    if config.name == "adam":
+        return Adam(
+            groups,
+            lr=config.learning_rate,
+            betas=(config.momentum, 0.999),
+            weight_decay=config.weight_decay,
+        )
+    return SGD(
+        groups,
+        lr=config.learning_rate,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+        nesterov=config.nesterov,
+    )
+
+
+def rows_to_train_on(labels: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """(n,) in order; the held-out share is drawn at random among the labelled rows."""
+    labelled = (labels >= 0).nonzero()[:, 0]
+    count = int(share * len(labelled))
+    held = labelled[torch.randperm(len(labelled), generator=generator)[:count]]
+    kept = torch.ones(len(labels), dtype=torch.bool)
+    kept[held] = False
+    return kept.nonzero()[:, 0]
+
+
+def generator_for(seed: int, *path: int) -> torch.Generator:
+    """Independent streams: (seed, epoch) of one run never meet those of another."""
+    mixed = seed
+    for number in path:
+        # An LCG step each (Knuth's MMIX), so that near seeds give far states.
+        mixed = (mixed * 6364136223846793005 + 1442695040888963407 + number) % 2**63
+    return torch.Generator().manual_seed(mixed)
