@@ -28,11 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "curriculum": {"ot"},
     "allocation": {"ot"},
     "embed": {"_core", "data"},
-    "clean": {"_core", "ot", "curriculum", "allocation", "data", "embed", "runs"},
-    "annotators": {"ot", "clean", "runs"},
+    "report": {"_core", "runs"},
+    "clean": {"_core", "ot", "curriculum", "allocation", "data", "embed", "runs", "report"},
     "methods": {"_core", "ot", "curriculum", "allocation", "data", "nets"},
     "training": {"_core", "ot", "curriculum", "allocation", "data", "nets", "methods", "runs"},
-    "report": {"_core", "runs"},
     "review": {"_core", "runs", "audit"},
     "figures": {"_core", "runs"},
 }

@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from csot import curriculum
     from csot.allocation import Allocation as Allocation
     from csot.allocation import allocate as allocate
-    from csot.annotators import Consensus as Consensus
-    from csot.annotators import find_consensus as find_consensus
     from csot.audit import Audit as Audit
     from csot.audit import propose_audit as propose_audit
+    from csot.clean import CleanRun as CleanRun
     from csot.clean import LabelCleaner as LabelCleaner
+    from csot.clean import clean_dataset as clean_dataset
     from csot.clean import find_label_issues as find_label_issues
+    from csot.clean.annotators import Consensus as Consensus
+    from csot.clean.annotators import find_consensus as find_consensus
     from csot.ot import ConvergenceWarning as ConvergenceWarning
     from csot.ot import Plan as Plan
     from csot.ot import solve
@@ -26,13 +28,15 @@ __version__ = "0.1.0"
 _HOMES = {
     "Allocation": "allocation",
     "Audit": "audit",
-    "Consensus": "annotators",
+    "CleanRun": "clean",
+    "Consensus": "clean.annotators",
     "ConvergenceWarning": "ot",
     "LabelCleaner": "clean",
     "Plan": "ot",
     "Trained": "training",
     "allocate": "allocation",
-    "find_consensus": "annotators",
+    "clean_dataset": "clean",
+    "find_consensus": "clean.annotators",
     "find_label_issues": "clean",
     "propose_audit": "audit",
     "solve": "ot",
@@ -43,12 +47,14 @@ _HOMES = {
 __all__ = [
     "Allocation",
     "Audit",
+    "CleanRun",
     "Consensus",
     "ConvergenceWarning",
     "LabelCleaner",
     "Plan",
     "Trained",
     "allocate",
+    "clean_dataset",
     "curriculum",
     "find_consensus",
     "find_label_issues",

@@ -18,9 +18,9 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
-from csot.cli.clean import CleanOptions, run_clean
+from csot.clean import clean_dataset
+from csot.cli.outcome import show_outcome
 from csot.cli.terminal import Terminal
-from csot.data import Columns
 from csot.runs import Run
 
 FLIPPED = 0.3
@@ -79,13 +79,14 @@ def compare_with_truth(run: Run, truth: dict[str, int]) -> Table:
 def main(folder: Path) -> None:
     data, out = folder / "digits", folder / "run"
     truth = write_digits(data)
-    options = CleanOptions(
-        data=data, out=out, columns=Columns(), embedder="csot.demo:pixels", seed=SEED
-    )
     with Terminal() as terminal:
-        run_clean(options, terminal)
+        with terminal.stages() as progress:
+            run = clean_dataset(
+                data, out, embedder="csot.demo:pixels", seed=SEED, progress=progress
+            )
+        show_outcome(run, terminal)
     console = Console()
-    console.print(compare_with_truth(Run.open(out), truth))
+    console.print(compare_with_truth(run, truth))
     console.print(f"Open {out / 'report.html'} in a browser to look at every finding.")
 
 

@@ -91,8 +91,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels; or do not look for them.
     random_state : int, RandomState or None
         The result is a function of the data and of this number; None draws one.
-    progress : bool, optional
-        Show what is going on; by default in a terminal, from 5,000 rows on.
+    progress : bool or callable, optional
+        Show what is going on; by default in a terminal, from 5,000 rows on. A callable gets the
+        name of the stage, how many stages are done, and how many there are.
 
     Attributes
     ----------
@@ -134,7 +135,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         predict_prior: Any = "uniform",
         duplicates: str = "group",
         random_state: Any = 0,
-        progress: bool | None = None,
+        progress: bool | Callable[[str, int, int], None] | None = None,
     ) -> None:
         self.members = members
         self.n_folds = n_folds
@@ -282,7 +283,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | Path) -> None:
         """Write the fitted cleaner to one .npz file, without pickle; ``load`` reads it.
 
-        The training rows are not in it. A ``random_state`` that is a RandomState becomes None.
+        The training rows are not in it. A ``random_state`` that is a RandomState, and a
+        ``progress`` that is a callable, become None.
         """
         check_is_fitted(self)
         save_state(Path(path), self.__dict__)
@@ -416,24 +418,26 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _Stages:
-    """A progress line on standard error, if wanted."""
+    """Reports the stages of a fit: to a callable, or as a progress line on standard error."""
 
-    def __init__(self, wanted: bool | None, n_rows: int) -> None:
-        show = (
-            wanted if wanted is not None else (n_rows >= SHOW_PROGRESS_FROM and sys.stderr.isatty())
-        )
+    def __init__(self, wanted: bool | Callable[[str, int, int], None] | None, n_rows: int) -> None:
+        self._report = wanted if callable(wanted) else None
+        if wanted is None:
+            wanted = n_rows >= SHOW_PROGRESS_FROM and sys.stderr.isatty()
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
-            disable=not show,
+            disable=wanted is not True,
         )
         self._task = self._progress.add_task("reading", total=len(STAGES))
 
     def begin(self, stage: str) -> None:
         done = STAGES.index(stage)
+        if self._report is not None:
+            self._report(stage, done, len(STAGES))
         self._progress.update(
             self._task, completed=done, description=f"{stage} ({done + 1} of {len(STAGES)})"
         )

@@ -237,7 +237,9 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
     seed = state["random_state"]
     if isinstance(seed, np.random.RandomState):
         seed = None
-    write_archive(path, KIND, VERSION, {**state, "model_": light, "random_state": seed}, TYPES)
+    progress = None if callable(state["progress"]) else state["progress"]
+    kept = {**state, "model_": light, "random_state": seed, "progress": progress}
+    write_archive(path, KIND, VERSION, kept, TYPES)
 
 
 def load_state(path: Path) -> dict[str, Any]:

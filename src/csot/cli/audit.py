@@ -3,62 +3,72 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
-from csot.cli.terminal import Terminal
-
 if TYPE_CHECKING:
     from csot.audit import Audit, AuditResult
+    from csot.cli.terminal import Terminal
     from csot.runs import Run
 
 MORE = (100, 200, 500)
 
 
-@dataclass(frozen=True)
-class AuditOptions:
-    """What the user asked for."""
+def audit(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    rows: Annotated[
+        int, typer.Option(min=1, help="How many rows to verify; 50 to 200 are usual.")
+    ] = 100,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="CSV to fill in: column verified_label."),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="That CSV, filled in: print what it says of all labels."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random choice; a started audit keeps its.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
+) -> None:
+    """Choose rows to verify, at random where it matters most, and say what they tell.
 
-    run: Path
-    rows: int = 100
-    out: Path | None = None
-    results: Path | None = None
-    seed: int = 0
-    force: bool = False
-
-
-def run_audit(options: AuditOptions, terminal: Terminal) -> None:
-    """Propose rows, and write them to ``out``; or read ``results``."""
+    Verified rows give the noise rate and the precision of RUN with intervals, and make the next
+    csot clean better. csot review RUN --audit does the same in the browser.
+    """
     from csot.audit.sheet import open_audit
+    from csot.cli.terminal import Terminal
     from csot.runs import Run
 
-    run = Run.open(options.run)
-    if options.results is not None:
-        if options.out is not None:
-            raise ValueError("--out writes the rows and --results reads them: give one of the two")
-        audit = open_audit(run)
-        if audit is None:
+    with Terminal() as terminal:
+        found = Run.open(run)
+        if results is not None:
+            if out is not None:
+                raise ValueError(
+                    "--out writes the rows and --results reads them: give one of the two"
+                )
+            started = open_audit(found)
+            if started is None:
+                raise ValueError(
+                    f"{found.path} has no audit of its findings: start one by csot audit "
+                    f"{shlex.quote(str(found.path))} --out FILE"
+                )
+            _tell_results(found, started, results, terminal)
+            return
+        if out is not None and out.exists() and not force:
             raise ValueError(
-                f"{run.path} has no audit of its findings: start one by csot audit "
-                f"{shlex.quote(str(run.path))} --out FILE"
+                f"{out} exists, and labels may be filled in there: choose another file, or use "
+                "--force to replace it"
             )
-        _tell_results(run, audit, options.results, terminal)
-        return
-    if options.out is not None and options.out.exists() and not options.force:
-        raise ValueError(
-            f"{options.out} exists, and labels may be filled in there: choose another file, or use "
-            "--force to replace it"
-        )
-    audit = open_audit(run, options.rows, options.seed)
-    assert audit is not None
-    _tell_plan(run, audit, options, terminal)
+        proposed = open_audit(found, rows, seed)
+        assert proposed is not None
+        _tell_plan(found, proposed, out, terminal)
 
 
-def _tell_plan(run: Run, audit: Audit, options: AuditOptions, terminal: Terminal) -> None:
+def _tell_plan(run: Run, audit: Audit, out: Path | None, terminal: Terminal) -> None:
     import numpy as np
 
     from csot.audit.design import GROUPS
@@ -81,18 +91,18 @@ def _tell_plan(run: Run, audit: Audit, options: AuditOptions, terminal: Terminal
         )
     )
     folder = shlex.quote(str(run.path))
-    if options.out is None:
+    if out is None:
         terminal.say(Text(f"In the browser: csot review {folder} --audit {n_rows}"))
         terminal.say(Text(f"By hand: csot audit {folder} --rows {n_rows} --out audit.csv"))
         return
-    write_sheet(options.out, run, audit)
+    write_sheet(out, run, audit)
     names = [str(name) for name in run.read_summary()["class_names"]]
     listed = ", ".join(names[:12]) + (f" ... ({len(names)} classes)" if len(names) > 12 else "")
-    sheet = shlex.quote(str(options.out))
-    terminal.say(Text(f"Fill in verified_label in {options.out}; leave it empty if unsure."))
+    sheet = shlex.quote(str(out))
+    terminal.say(Text(f"Fill in verified_label in {out}; leave it empty if unsure."))
     terminal.say(Text(f"Classes: {listed}"))
     terminal.say(Text(f"Then: csot audit {folder} --results {sheet}"))
-    terminal.say(Text(f"And: {clean_again(run, options.out)}"))
+    terminal.say(Text(f"And: {clean_again(run, out)}"))
 
 
 def _tell_results(run: Run, audit: Audit, path: Path, terminal: Terminal) -> None:

@@ -1,200 +1,169 @@
-"""`csot clean`: read, embed, judge, write, tell."""
+"""`csot clean`: which labels are wrong, what they should be, and how sure that is."""
 
 from __future__ import annotations
 
-import shlex
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain
+from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
-from csot._core.pictures import fault
-from csot.cli.consensus import Agreed, show_consensus, write_consensus
-from csot.cli.features import PlannedEmbedding, Preparation, features_of, plan_embedding
-from csot.cli.outcome import show_outcome
-from csot.cli.priors import align_probabilities, classes_of, parse_class_prior
-from csot.cli.results import Judged, write_results
-from csot.cli.terminal import Terminal
-from csot.data import (
-    Columns,
-    DataError,
-    LabelledData,
-    MissingExtraError,
-    all_votes,
-    read_data,
-    read_verified,
+import typer
+
+from csot.cli.options import (
+    TABLE,
+    AllowOutside,
+    ExcelSafe,
+    IdColumn,
+    ImageColumn,
+    ImageRoot,
+    LabelColumn,
+    Quiet,
 )
-from csot.data.overlap import refuse_overlap
-from csot.data.types import Labels
 
 
-@dataclass(frozen=True)
-class CleanOptions:
-    """What the user asked for."""
-
-    data: Path
-    out: Path
-    columns: Columns
-    root: Path | None = None
-    embedder: str | None = None
-    verified: Path | None = None
-    votes: Path | None = None
-    class_prior: str | None = None
-    duplicates: str = "group"
-    seed: int = 0
-    force: bool = False
-    allow_outside: bool = False
-    excel_safe: bool = False
-    judge_with: Path | None = None
-    """Finished run whose cleaner judges the data; nothing is fitted then."""
-
-    def again(self) -> list[str]:
-        """The same command, to which `--verified FILE` feeds decisions back."""
-        columns = self.columns
-        given = {
-            "--label": columns.label,
-            "--text": columns.text,
-            "--image": columns.image,
-            "--id": columns.id,
-            "--group": columns.group,
-            "--annotator": columns.annotator,
-            "--features": None if columns.features is None else ",".join(columns.features),
-            "--root": self.root,
-            "--embedder": self.embedder,
-            "--votes": self.votes,
-            "--class-prior": self.class_prior,
-            "--duplicates": None if self.duplicates == "group" else self.duplicates,
-            "--seed": self.seed or None,
-            "--with": self.judge_with,
-        }
-        options = [[name, str(value)] for name, value in given.items() if value is not None]
-        switches = {"--allow-outside": self.allow_outside, "--excel-safe": self.excel_safe}
-        given_switches = [name for name, is_on in switches.items() if is_on]
-        words = ["csot", "clean", str(self.data), "--out", str(self.out)]
-        return [*words, *chain(*options), *given_switches]
+class Duplicates(str, Enum):
+    group = "group"
+    ignore = "ignore"
 
 
-def run_clean(options: CleanOptions, terminal: Terminal) -> None:
-    """Leave a finished run in `options.out`; `options.data` is only read."""
-    from csot.annotators import find_consensus
-    from csot.clean import LabelCleaner
-    from csot.runs import Run
+def clean(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="A folder of images with one sub-folder per class; a .csv or .parquet table; an "
+            ".npz file, or a folder of .npy files, with features and labels.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="RUN", help="Folder for the results.")
+    ],
+    label: LabelColumn = None,
+    text: Annotated[
+        str | None, typer.Option(help="Column of the texts.", rich_help_panel=TABLE)
+    ] = None,
+    image: ImageColumn = None,
+    id_column: IdColumn = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of groups, such as patients: no row is judged by models that saw its "
+            "group.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Feature columns, comma-separated; else all numeric ones.", rich_help_panel=TABLE
+        ),
+    ] = None,
+    annotator: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the annotators: a row is then one vote, --id names the sample.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    root: ImageRoot = None,
+    allow_outside: AllowOutside = False,
+    excel_safe: ExcelSafe = False,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            help="efficientnet-lite0 or efficientnet-lite2; hf:NAME or hf:FOLDER, a model of "
+            "transformers; for texts also a sentence-transformers name or folder; or "
+            "package.module:callable, from a list of paths or texts to (N, D)."
+        ),
+    ] = None,
+    verified: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV with the columns id and label: decisions that are final; or a sheet of "
+            "csot audit, filled in."
+        ),
+    ] = None,
+    votes: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV with the columns id, annotator and label: more opinions, beside the labels "
+            "of DATA; a review writes one."
+        ),
+    ] = None,
+    class_prior: Annotated[
+        str | None,
+        typer.Option(help="True shares of the classes: uniform, or cat=0.2,dog=0.8."),
+    ] = None,
+    duplicates: Annotated[
+        Duplicates,
+        typer.Option(help="Near-duplicates: keep them out of each other's training, or not."),
+    ] = Duplicates.group,
+    judge_with: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            metavar="RUN",
+            help="Judge DATA with what another run of csot clean learned; nothing is fitted.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The result depends on the data and on it.")] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the results of other data in RUN.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say which labels of DATA are wrong, what they should be, and how sure that is.
 
-    refuse_overlap(options.data, options.out)
-    clock = Clock()
-    with clock("read"):
-        data, planned = read_samples(options)
-        verified = None if options.verified is None else read_verified(options.verified, data)
-        classes = classes_of(data, verified)
-        prior = parse_class_prior(options.class_prior, classes)
-        pred_probs = align_probabilities(data, classes)
-        votes = all_votes(data, options.votes)
-        if votes is not None and prior is not None:
-            raise DataError("--class-prior is for labels of one annotator; leave it out")
-    tell_skipped(data, terminal)
-    source = source_of(options, data)
-    run = Run.create(options.out, force=options.force, source=source)
-    run.write_excel_safe(options.excel_safe)
-    with clock("embed"):
-        features = features_of(data, planned, terminal)
-    cleaner = LabelCleaner(
-        class_prior=prior,
-        duplicates=options.duplicates,
-        random_state=options.seed,
-        progress=terminal.shows_progress,
-    )
-    with clock("clean"):
-        if votes is None:
-            cleaner.fit(features, data.labels, pred_probs, data.ids, verified, data.groups)
-        else:
-            consensus = find_consensus(
-                votes,
-                features,
-                pred_probs,
-                samples=data.ids,
-                class_names=classes,
+    DATA is never changed. RUN gets findings.csv, corrected.csv, report.html and more.
+    """
+    from csot.clean import clean_dataset
+    from csot.cli.outcome import show_outcome
+    from csot.cli.terminal import Terminal
+
+    with Terminal(quiet) as terminal:
+        prior = _parse_class_prior(class_prior)
+        with terminal.stages() as progress:
+            run = clean_dataset(
+                data,
+                out,
+                label=label,
+                text=text,
+                image=image,
+                id=id_column,
+                group=group,
+                features=None if features is None else [n.strip() for n in features.split(",")],
+                annotator=annotator,
+                root=root,
+                embedder=embedder,
                 verified=verified,
-                cleaner=cleaner,
-                groups=data.groups,
+                votes=votes,
+                class_prior=prior,
+                duplicates=duplicates.value,
+                judge_with=judge_with,
+                seed=seed,
+                force=force,
+                allow_outside=allow_outside,
+                excel_safe=excel_safe,
+                progress=progress,
             )
-    settings = settings_of(options, data, planned, verified)
-    if votes is not None:
-        settings |= {"annotator": options.columns.annotator, "votes": options.votes}
-        agreed = Agreed(data, consensus, source, settings, clock.seconds)
-        write_consensus(run, agreed, options.allow_outside)
-        show_consensus(consensus, options.out, options.again(), terminal)
-        return
-    inputs = Preparation.of(data, planned).as_dict()
-    judged = Judged(data, cleaner, source, settings, clock.seconds, inputs)
-    write_results(run, judged, options.allow_outside)
-    show_outcome(cleaner, data, options.out, options.again(), terminal)
+        if judge_with is not None:
+            terminal.say(f"Judged with {judge_with}; nothing was fitted to {data}")
+        show_outcome(run, terminal)
 
 
-def read_samples(
-    options: CleanOptions, labelled: bool = True
-) -> tuple[LabelledData, PlannedEmbedding | None]:
-    """The data, and how it will be embedded if it brings no features."""
-    path, columns, root = options.data, options.columns, options.root
-    try:
-        planned = plan_embedding(path, options.out, columns, root, options.embedder)
-    except MissingExtraError:
-        # What is wrong with the data comes first: no extra would mend it.
-        read_data(path, columns, root, fault, labelled, options.allow_outside)
-        raise
-    check = fault if planned is None else planned.fault
-    return read_data(path, columns, root, check, labelled, options.allow_outside), planned
-
-
-def source_of(options: CleanOptions, data: LabelledData) -> dict[str, str]:
-    """Where the samples are."""
-    return {
-        "kind": data.kind,
-        "path": str(options.data.resolve()),
-        "root": str(data.root.resolve()),
-    }
-
-
-def settings_of(
-    options: CleanOptions,
-    data: LabelledData,
-    planned: PlannedEmbedding | None,
-    verified: Labels | None,
-) -> dict[str, object]:
-    """What was asked for, for the summary."""
-    return {
-        "label": options.columns.label,
-        "text": options.columns.text,
-        "image": options.columns.image,
-        "id": options.columns.id,
-        "group": options.columns.group,
-        "duplicates": options.duplicates,
-        "features": data.feature_columns,
-        "embedder": None if planned is None else planned.embedder.name,
-        "verified": None if verified is None else sum(label is not None for label in verified),
-        "class_prior": options.class_prior,
-        "seed": options.seed,
-        "command": shlex.join(options.again()),
-    }
-
-
-def tell_skipped(data: LabelledData, terminal: Terminal) -> None:
-    """Warn of the first samples that could not be read."""
-    for skipped in data.skipped[:3]:
-        terminal.warn(f"skipped {skipped.id}: {skipped.reason}")
-    if len(data.skipped) > 3:
-        terminal.warn(f"skipped {len(data.skipped):,} in all; summary.json lists them")
-
-
-class Clock:
-    """Seconds by name."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = round(time.perf_counter() - start, 3)
+def _parse_class_prior(text: str | None) -> str | dict[str, float] | None:
+    """`uniform`, or `name=share` for every class, comma-separated."""
+    if text is None or text.strip() == "uniform":
+        return text and text.strip()
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, share = part.rpartition("=")
+        try:
+            shares[name.strip()] = float(share)
+        except ValueError:
+            name = ""
+        if not name or not 0 < shares[name.strip()] < float("inf"):
+            raise ValueError(
+                f"--class-prior {text}: {part.strip()!r} is not name=share with a positive share; "
+                "write cat=0.2,dog=0.8, or uniform"
+            )
+    return shares

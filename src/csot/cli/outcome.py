@@ -1,81 +1,141 @@
-"""The result in a few lines on the terminal."""
+"""What a cleaning run found, in a few lines on the terminal."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
 from csot.cli.terminal import Terminal, program
-from csot.data import LabelledData
+from csot.runs import Run
+from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, STATUS
 from csot.runs.noise import NoiseEstimate
-
-if TYPE_CHECKING:
-    from csot.clean import LabelCleaner
+from csot.runs.rerun import clean_command
 
 CONFUSIONS = 5
+ANNOTATORS = 3
+"""Annotators at either end that are named."""
 
 
-def show_outcome(
-    cleaner: LabelCleaner, data: LabelledData, out: Path, again: list[str], terminal: Terminal
-) -> None:
-    """How many labels are wrong, which are mixed up, where the results are and what comes next."""
-    from csot.clean.summary import describe_duplicates
+def show_outcome(run: Run, terminal: Terminal) -> None:
+    """How many labels are wrong, where the results are, and what comes next."""
+    summary, findings = run.read_summary(), run.read_findings()
+    annotators = run.read_annotators()
+    if annotators is None:
+        _show_labels(findings, summary, terminal)
+    else:
+        _show_votes(findings, summary, annotators, terminal)
+    _show_next(run, terminal)
 
-    findings = cleaner.findings_
+
+def _show_labels(findings: pd.DataFrame, summary: dict[str, object], terminal: Terminal) -> None:
     n = len(findings)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    table.add_column(justify="right", style="dim")
-
-    def count(name: str, number: int) -> None:
-        table.add_row(name, f"{number:,}", f"{number / n:.1%}")
-
-    count("rows", n)
-    issues = findings[findings["is_label_issue"]]
-    replaced = issues[issues["given_label"] != issues["corrected_label"]]
-    count("labels that look wrong", len(issues))
-    count("  replaced", len(replaced))
-    count("  kept, but worth a look", len(issues) - len(replaced))
-    count("uncertain", int((findings["status"] == "uncertain").sum()))
-    unlabelled = sum(label is None for label in data.labels)
+    issues = findings[findings[IS_ISSUE]]
+    replaced = issues[issues[GIVEN] != issues[CORRECTED]]
+    rows: list[tuple[str, int, int | None]] = [
+        ("rows", n, n),
+        ("labels that look wrong", len(issues), n),
+        ("  replaced", len(replaced), n),
+        ("  kept, but worth a look", len(issues) - len(replaced), n),
+        ("uncertain", int((findings[STATUS] == "uncertain").sum()), n),
+    ]
+    unlabelled = int(findings[GIVEN].isna().sum())
+    skipped = summary.get("skipped")
     if unlabelled:
-        count("without a label", unlabelled)
-    if data.skipped:
-        table.add_row("skipped", f"{len(data.skipped):,}", "")
-    terminal.say(table)
-    terminal.say()
-    noise = NoiseEstimate.of_summary(cleaner.noise_summary())
-    if noise is not None and cleaner.informative_:
+        rows.append(("without a label", unlabelled, n))
+    if isinstance(skipped, list) and skipped:
+        rows.append(("skipped", len(skipped), None))
+    _show_counts(rows, terminal)
+    noise = NoiseEstimate.of_summary(summary)
+    if summary.get("informative") is False:
+        terminal.warn("the features do not predict the labels beyond chance: no label was changed")
+    elif noise is not None:
         terminal.say(noise.words())
         terminal.say()
-    if not cleaner.informative_:
-        terminal.warn("the features do not predict the labels beyond chance: no label was changed")
-    duplicates = describe_duplicates(cleaner.duplicate_groups_, findings["given_label"])
-    if duplicates:
-        terminal.say(f"{duplicates} (duplicates.csv)")
+    duplicates = summary.get("duplicates")
+    if isinstance(duplicates, dict) and duplicates.get("rows"):
+        terminal.say(
+            f"{duplicates['rows']:,} rows have a near-duplicate; "
+            f"{duplicates['pairs_with_different_labels']:,} of {duplicates['pairs']:,} such pairs "
+            "carry different labels (duplicates.csv)"
+        )
         terminal.say()
-    pairs = Counter(
-        (str(given), str(right))
-        for given, right in zip(replaced["given_label"], replaced["corrected_label"], strict=True)
-    )
+    pairs = Counter(zip(replaced[GIVEN].map(str), replaced[CORRECTED].map(str), strict=True))
     if pairs:
         confusions = Table("given", "suggested", "rows", box=None, pad_edge=False)
         for (given, right), number in pairs.most_common(CONFUSIONS):
             confusions.add_row(Text(given), Text(right), f"{number:,}")
         terminal.say(confusions)
         terminal.say()
-    show_next(out, again, terminal)
 
 
-def show_next(out: Path, again: list[str], terminal: Terminal) -> None:
+def _show_votes(
+    findings: pd.DataFrame,
+    summary: dict[str, object],
+    annotators: pd.DataFrame,
+    terminal: Terminal,
+) -> None:
+    """How many votes look wrong, and who votes best and worst."""
+    n, n_votes = len(findings), _count(summary, "n_votes")
+    rows = [
+        ("samples", n, n),
+        ("votes", n_votes, None),
+        ("annotators", len(annotators), None),
+        ("votes that look wrong", _count(summary, "n_vote_issues"), n_votes),
+        ("majority votes that look wrong", int(findings[IS_ISSUE].sum()), n),
+        ("uncertain", int((findings[STATUS] == "uncertain").sum()), n),
+    ]
+    _show_counts(rows, terminal)
+    terminal.say(_annotator_table(annotators))
+    terminal.say()
+
+
+def _count(summary: dict[str, object], key: str) -> int:
+    value = summary.get(key)
+    return value if isinstance(value, int) else 0
+
+
+def _show_counts(rows: Sequence[tuple[str, int, int | None]], terminal: Terminal) -> None:
+    """Name, number, and its share of a whole."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(justify="right", style="dim")
+    for name, number, whole in rows:
+        table.add_row(name, f"{number:,}", f"{number / whole:.1%}" if whole else "")
+    terminal.say(table)
+    terminal.say()
+
+
+def _annotator_table(annotators: pd.DataFrame) -> Table:
+    """The best and the worst, or all of a few."""
+    rows = annotators[annotators["n_votes"].astype(int) > 0]
+    table = Table("annotator", "quality", "95 %", "votes", "agrees", box=None, pad_edge=False)
+    hidden = len(rows) - 2 * ANNOTATORS
+    for place, (_, row) in enumerate(rows.iterrows()):
+        if hidden > 0 and ANNOTATORS <= place < ANNOTATORS + hidden:
+            if place == ANNOTATORS:
+                table.add_row(Text(f"... {hidden} more", style="dim"))
+            continue
+        table.add_row(
+            Text(str(row["annotator"])),
+            f"{float(row['quality']):.1%}",
+            f"{float(row['quality_low']):.0%} to {float(row['quality_high']):.0%}",
+            f"{int(row['n_votes']):,}",
+            f"{float(row['agreement_with_consensus']):.1%}",
+        )
+    return table
+
+
+def _show_next(run: Run, terminal: Terminal) -> None:
     """Where the results are, and the commands to go on with."""
-    terminal.say(Text(f"Results in {out}; look at {out / 'report.html'}"))
-    terminal.say(Text(f"Next: {shlex.join([*program(), 'review', str(out)])}"))
-    back = [*program(), *again[1:], "--verified", str(out / "verified.csv")]
-    terminal.say(Text(f"Then, with what you decided: {shlex.join(back)}"))
+    out: Path = run.path
+    terminal.say(f"Results in {out}; look at {out / 'report.html'}")
+    terminal.say(f"Next: {shlex.join([*program(), 'review', str(out)])}")
+    again = [*program(), *clean_command(run)[1:], "--verified", str(out / "verified.csv")]
+    terminal.say(f"Then, with what you decided: {shlex.join(again)}")

@@ -1,21 +1,27 @@
-"""`csot report`: the page again, from the records."""
+"""`csot report`: the page again, from what a run holds."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from rich.text import Text
+import typer
 
-from csot.cli.terminal import Terminal
+from csot.cli.options import AllowOutside
 
 
-def run_report(folder: Path, terminal: Terminal, allow_outside: bool = False) -> None:
-    """Replace `report.html` of a finished run."""
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot clean wrote.")],
+    allow_outside: AllowOutside = False,
+) -> None:
+    """Write RUN/report.html again, from what RUN holds."""
+    from csot.cli.terminal import Terminal
     from csot.report import write_report
     from csot.runs import Run
 
-    run = Run.open(folder)
-    write_report(run, allow_outside=allow_outside)
-    if run.has_images:
-        terminal.say(Text(f"Pictures are from {run.image_root}"))
-    terminal.say(Text(f"Report in {run.report_path}"))
+    with Terminal() as terminal:
+        found = Run.open(run)
+        write_report(found, allow_outside=allow_outside)
+        if found.has_images:
+            terminal.say(f"Pictures are from {found.image_root}")
+        terminal.say(f"Report in {found.report_path}")

@@ -3,75 +3,89 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from rich.text import Text
+import typer
 
-from csot._core.errors import require
-from csot.cli.terminal import Terminal
+from csot.cli.options import AllowOutside
 
 if TYPE_CHECKING:
+    from csot.cli.terminal import Terminal
+    from csot.review import ReviewServer
     from csot.review.domain.session import Session
-
-
-@dataclass(frozen=True)
-class ReviewOptions:
-    """What the user asked for."""
-
-    run: Path
-    reviewer: str = "reviewer"
-    port: int | None = None
-    host: str = "127.0.0.1"
-    allow_remote: bool = False
-    same_data: bool = False
-    browser: bool = True
-    audit: int | None = None
-    """Rows of the audit to open with."""
-    allow_outside: bool = False
-
-
-def run_review(options: ReviewOptions, terminal: Terminal) -> None:
-    """Serve until Ctrl-C."""
     from csot.runs import Run
 
-    run = Run.open(options.run)  # what is wrong with the run comes before a missing package
-    for package in ("fastapi", "uvicorn"):
-        require(package, "review", "csot review")
-    from csot.review import ReviewServer
 
-    server = ReviewServer(
-        run,
-        reviewer=options.reviewer,
-        host=options.host,
-        port=options.port,
-        allow_remote=options.allow_remote,
-        same_data=options.same_data,
-        audit=options.audit,
-        allow_outside=options.allow_outside,
-    )
-    progress = server.session.progress()
-    where = server.session.store.path
+def review(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    reviewer: Annotated[
+        str, typer.Option(metavar="NAME", help="Your name; decisions are kept under it.")
+    ] = "reviewer",
+    port: Annotated[
+        int | None, typer.Option(help="Port; else a free one.", min=0, max=65535)
+    ] = None,
+    audit: Annotated[
+        int | None,
+        typer.Option(metavar="ROWS", min=1, help="Open with an audit of so many rows."),
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address to open.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Let --host be reachable from other machines.")
+    ] = False,
+    same_data: Annotated[
+        bool, typer.Option("--same-data", help="The data moved, but is what was decided on.")
+    ] = False,
+    allow_outside: AllowOutside = False,
+) -> None:
+    """Decide on the suggestions of RUN in the browser, on this machine; no network is used.
 
-    def ready() -> None:
-        terminal.say(
-            Text(
-                f"{progress.left:,} of {len(server.session.catalogue):,} labels to look at, as "
-                f"{server.session.reviewer}. Ctrl-C ends. Open:"
-            )
+    Decisions are kept in RUN, and come back as verified.csv.
+    """
+    from csot._core.errors import require
+    from csot.cli.terminal import Terminal
+    from csot.runs import Run
+
+    with Terminal() as terminal:
+        found = Run.open(run)  # what is wrong with the run comes before a missing package
+        for package in ("fastapi", "uvicorn"):
+            require(package, "review", "csot review")
+        from csot.review import ReviewServer
+
+        server = ReviewServer(
+            found,
+            reviewer=reviewer,
+            host=host,
+            port=port,
+            allow_remote=allow_remote,
+            same_data=same_data,
+            audit=audit,
+            allow_outside=allow_outside,
         )
-        if run.has_images:
-            terminal.say(Text(f"Pictures are from {run.image_root}"))
-        if options.allow_remote:
-            terminal.warn("whoever has this address can decide, and what is sent is not encrypted")
-        # By itself and at once: scripts read it from a pipe.
-        print(server.url, flush=True)
+        with suppress(KeyboardInterrupt):
+            server.serve(
+                lambda: _tell_address(server, found, allow_remote, terminal),
+                browse=not no_browser,
+            )
+        terminal.say(f"Every decision is in {server.session.store.path}")
+        _tell_audit(server.session, terminal)
 
-    with suppress(KeyboardInterrupt):
-        server.serve(ready, browse=options.browser)
-    terminal.say(Text(f"Every decision is in {where}"))
-    _tell_audit(server.session, terminal)
+
+def _tell_address(server: ReviewServer, run: Run, is_remote: bool, terminal: Terminal) -> None:
+    session = server.session
+    terminal.say(
+        f"{session.progress().left:,} of {len(session.catalogue):,} labels to look at, as "
+        f"{session.reviewer}. Ctrl-C ends. Open:"
+    )
+    if run.has_images:
+        terminal.say(f"Pictures are from {run.image_root}")
+    if is_remote:
+        terminal.warn("whoever has this address can decide, and what is sent is not encrypted")
+    # By itself and at once: scripts read it from a pipe.
+    print(server.url, flush=True)
 
 
 def _tell_audit(session: Session, terminal: Terminal) -> None:
@@ -85,10 +99,8 @@ def _tell_audit(session: Session, terminal: Terminal) -> None:
         return
     rate = state.result.noise_rate
     terminal.say(
-        Text(
-            f"Audit: {state.done:,} of {state.planned:,} rows; {rate.value:.1%} of the labels are "
-            f"wrong, 95 % interval {rate.low:.1%} to {rate.high:.1%}"
-        )
+        f"Audit: {state.done:,} of {state.planned:,} rows; {rate.value:.1%} of the labels are "
+        f"wrong, 95 % interval {rate.low:.1%} to {rate.high:.1%}"
     )
     written = write_verified(session.catalogue, session.ledger.people)
-    terminal.say(Text(f"Next: {clean_again(session.catalogue.run, written)}"))
+    terminal.say(f"Next: {clean_again(session.catalogue.run, written)}")

@@ -35,8 +35,6 @@ def program() -> list[str]:
     return [str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script)]
 
 
-# What a command says: results on standard output; progress, warnings, errors on standard error.
-
 EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 """What users can mend: one red line and exit code 2, no traceback."""
 
@@ -113,16 +111,31 @@ class Terminal:
     @contextmanager
     def bar(self, description: str, total: int) -> Iterator[Callable[[int], None]]:
         """A progress bar; the function moves it on."""
+        with self._bars() as progress:
+            task = progress.add_task(description, total=total)
+            yield lambda count: progress.advance(task, count)
+
+    @contextmanager
+    def stages(self) -> Iterator[Callable[[str, int, int], None]]:
+        """A progress bar that follows the stages which the function is told of."""
+        with self._bars() as progress:
+            task = progress.add_task("Reading", total=None)
+
+            def update(stage: str, done: int, total: int) -> None:
+                progress.update(task, description=stage, completed=done, total=total)
+
+            yield update
+
+    def _bars(self) -> Progress:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
         )
-        hidden = not self.shows_progress
-        with Progress(*columns, console=self._err, transient=True, disable=hidden) as progress:
-            task = progress.add_task(description, total=total)
-            yield lambda count: progress.advance(task, count)
+        return Progress(
+            *columns, console=self._err, transient=True, disable=not self.shows_progress
+        )
 
     def live(self) -> Live:
         """What is redrawn in place; the last state stays."""

@@ -11,9 +11,12 @@ from csot.runs.run import Run
 
 
 def clean_again(run: Run, decisions: Path, option: str = "--verified") -> str:
-    """`csot clean ... --verified FILE`, as far as the run remembers its own command.
+    """`csot clean ... --verified FILE`; ``option`` is the one that takes the decisions."""
+    return shlex.join([*clean_command(run), option, str(decisions)])
 
-    ``option`` is the one that takes the decisions.
+
+def clean_command(run: Run) -> list[str]:
+    """The words of `csot clean ...`, as far as the run remembers its own command.
 
     Paths stay as they were typed where they mean the same from the current folder, else they are
     absolute.
@@ -37,7 +40,7 @@ def clean_again(run: Run, decisions: Path, option: str = "--verified") -> str:
             if flag in words and path:
                 place = words.index(flag) + 1
                 words[place] = _reachable(words[place], str(path))
-    return shlex.join([*words, option, str(decisions)])
+    return words
 
 
 def _reachable(typed: str, path: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from csot.runs.findings import (
     check_findings,
 )
 from csot.runs.tables import KINDS, Kind, kind_of, read_column, text_column, to_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FORMAT = 1
 MARKER = "run.json"
@@ -80,7 +83,7 @@ class Run:
     @classmethod
     def create(
         cls, path: str | Path, force: bool = False, *, source: Mapping[str, Any] | None = None
-    ) -> Run:
+    ) -> Self:
         """Make the folder, or go on in an unfinished run or in one of the same ``source``.
 
         ``source`` is compared with the entry of that name in the summary of a finished run. A
@@ -111,7 +114,7 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, path: str | Path) -> Run:
+    def open(cls, path: str | Path) -> Self:
         """A finished run, or an error that says what is missing."""
         run = cls(Path(path))
         if not run.path.exists():

@@ -16,6 +16,7 @@ import pandas as pd
 
 from csot._core.atomic import write_text
 from csot._core.files import read_json
+from csot.runs.findings import GIVEN, IS_ISSUE, STATUS
 
 REQUIRED = ("n_rows", "class_names")
 LARGEST = 256 << 20
@@ -114,8 +115,6 @@ FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """What readers of a summary rely on, where the key is there at all."""
 
 
-# Versions of what a run was made with.
-
 PACKAGES = ("csot", "torch", "numpy", "scipy", "scikit-learn", "pandas")
 
 
@@ -130,3 +129,16 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+def count_findings(findings: pd.DataFrame, class_names: list[Any]) -> dict[str, Any]:
+    """The counts that every summary begins with, for cleaning and training alike."""
+    return {
+        "n_rows": len(findings),
+        "n_classes": len(class_names),
+        "class_names": class_names,
+        "n_issues": int(findings[IS_ISSUE].sum()),
+        "n_corrected": int((findings[STATUS] == "corrected").sum()),
+        "n_uncertain": int((findings[STATUS] == "uncertain").sum()),
+        "n_unlabelled": int(findings[GIVEN].isna().sum()),
+    }

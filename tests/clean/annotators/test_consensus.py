@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 
 import csot
-from annotators.crowds import make_crowd
-from csot.annotators import em as model
+from clean.annotators.crowds import make_crowd
+from csot.clean.annotators import em as model
 from csot.runs.findings import FINDINGS_COLUMNS, check_findings
 
 COUNTS = ["n_votes", "agreement"]

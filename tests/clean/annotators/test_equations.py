@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from annotators.crowds import make_crowd
-from csot.annotators import confusions as fast
-from csot.annotators import em as model
-from csot.annotators.confusions import Habits, Pairs
-from csot.annotators.votes import Votes, encode_votes
+from clean.annotators.crowds import make_crowd
+from csot.clean.annotators import confusions as fast
+from csot.clean.annotators import em as model
+from csot.clean.annotators.confusions import Habits, Pairs
+from csot.clean.annotators.votes import Votes, encode_votes
 from reference import several_annotators as oracle
 
 CLASSES = 3

@@ -1,5 +1,5 @@
 """Several annotators: the true label of each sample, and how good each annotator is."""
 
-from csot.annotators.consensus import Consensus, find_consensus
+from csot.clean.annotators.consensus import Consensus, find_consensus
 
 __all__ = ["Consensus", "find_consensus"]

@@ -1,8 +1,8 @@
-"""The matrix that the labels are judged by."""
+"""From samples to the matrix that their labels are judged by, and how to repeat it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from csot._core.pictures import fault
-from csot.cli.terminal import Terminal
 from csot.data import Columns, DataError, LabelledData
 from csot.data.readers.arrays import is_array_folder
 from csot.data.readers.table_file import CSV_SUFFIXES, PARQUET_SUFFIXES
 from csot.data.types import Matrix
 from csot.embed import Embedder, EmbeddingCache, resolve_embedder
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a stage, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def plan_embedding(
         embedder = resolve_embedder("texts", wanted)
     elif wanted is not None:
         raise DataError(
-            f"--embedder {wanted} is for images and texts; name their column with --image or --text"
+            f"embedder {wanted!r} is for images and texts; name their column by image or text"
         )
     else:
         return None
@@ -114,16 +116,29 @@ class Preparation:
 def features_of(
     data: LabelledData,
     planned: PlannedEmbedding | None,
-    terminal: Terminal,
+    progress: Progress | None = None,
     scale: ColumnScale | None = None,
 ) -> Matrix:
     """(N, D); columns of a table by `scale`, else by their own."""
     samples = data.images if data.images is not None else data.texts
     if planned is not None and samples is not None:
         kind = "images" if data.images is not None else "texts"
-        with terminal.bar(f"Embedding {kind}", len(samples)) as advance:
-            return planned.cache.embed(samples, advance)
+        return planned.cache.embed(samples, _counted(f"Embedding {kind}", len(samples), progress))
     assert data.features is not None
     if data.kind == "arrays":
         return data.features
     return (scale or ColumnScale.of(data.features))(data.features)
+
+
+def _counted(stage: str, total: int, progress: Progress | None) -> Callable[[int], None] | None:
+    """`progress` for those who report how much more was done."""
+    if progress is None:
+        return None
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(stage, done, total)
+
+    return advance

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import beta
 
-from csot.annotators.confusions import Confusions, Floats
-from csot.annotators.votes import Votes
+from csot.clean.annotators.confusions import Confusions, Floats
+from csot.clean.annotators.votes import Votes
 from csot.runs.reasons import Verdicts, quoted, reasons
 
 # How good each annotator is, with an interval.

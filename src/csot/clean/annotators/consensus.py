@@ -11,17 +11,17 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.base import clone
 
-from csot.annotators.confusions import Confusions, Pairs
-from csot.annotators.em import Fit, fit
-from csot.annotators.quality import (
+from csot.clean.annotators.confusions import Confusions, Pairs
+from csot.clean.annotators.em import Fit, fit
+from csot.clean.annotators.quality import (
     annotator_table,
     consensus_labels,
     majority,
     make_findings,
     vote_table,
 )
-from csot.annotators.votes import Votes, encode_votes, is_long, plain
-from csot.clean import LabelCleaner
+from csot.clean.annotators.votes import Votes, encode_votes, is_long, plain
+from csot.clean.cleaner import LabelCleaner
 from csot.clean.labels import encode_labels
 from csot.ot import ConvergenceWarning
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from csot.annotators.confusions import Confusions, Habits, Pairs, estimate
+from csot.clean.annotators.confusions import Confusions, Habits, Pairs, estimate
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

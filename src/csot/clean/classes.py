@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,9 @@ import numpy.typing as npt
 from csot._core.errors import listed, nearest
 from csot.data import DataError, DataWarning, LabelledData
 from csot.data.types import Labels, Matrix
+
+ClassPrior = str | Mapping[str, float]
+"""`uniform`, or the share of each class by its name; shares need not sum to one."""
 
 
 def classes_of(data: LabelledData, verified: Labels | None) -> list[str | int]:
@@ -19,36 +23,32 @@ def classes_of(data: LabelledData, verified: Labels | None) -> list[str | int]:
     return sorted(found)
 
 
-def parse_class_prior(text: str | None, classes: list[str | int]) -> npt.NDArray[np.float64] | None:
-    """`uniform`, or `name=share` for every class, comma-separated; shares need not sum to one."""
-    if text is None:
+def align_prior(
+    prior: ClassPrior | None, classes: list[str | int]
+) -> npt.NDArray[np.float64] | None:
+    """Shares of the classes (C,), in their order."""
+    if prior is None:
         return None
-    if text.strip() == "uniform":
+    if isinstance(prior, str):
+        if prior != "uniform":
+            raise DataError(
+                f"class_prior {prior!r} is not known; pass 'uniform', or the share of each class"
+            )
         return np.full(len(classes), 1 / len(classes))
     names = [str(name) for name in classes]
-    shares: dict[str, float] = {}
-    for part in text.split(","):
-        name, equals, share = part.rpartition("=")
-        name = name.strip()
-        try:
-            shares[name] = float(share)
-        except ValueError:
-            equals = ""
-        if not equals or not 0 < shares[name] < float("inf"):
-            raise DataError(
-                f"--class-prior {text}: {part.strip()!r} is not name=share with a positive share; "
-                "write cat=0.2,dog=0.8, or uniform"
-            )
+    for name, share in prior.items():
         if name not in names:
             raise DataError(
-                f"--class-prior names the class {name!r}, which the data does not have "
+                f"class_prior names the class {name!r}, which the data does not have "
                 f"({listed(names, 8)}){nearest(name, names)}"
             )
-    lacking = [name for name in names if name not in shares]
+        if not 0 < share < float("inf"):
+            raise DataError(f"class_prior has the share {share} for {name!r}; shares are positive")
+    lacking = [name for name in names if name not in prior]
     if lacking:
-        raise DataError(f"--class-prior lacks the classes {listed(lacking, 8)}")
-    total = sum(shares.values())
-    return np.array([shares[name] / total for name in names])
+        raise DataError(f"class_prior lacks the classes {listed(lacking, 8)}")
+    total = sum(prior.values())
+    return np.array([prior[name] / total for name in names])
 
 
 def align_probabilities(data: LabelledData, classes: list[str | int]) -> Matrix | None:

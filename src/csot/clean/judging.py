@@ -1,0 +1,146 @@
+"""A finished run as a judge of other data: its cleaner, and how its samples became features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from csot._core.errors import listed
+from csot.clean.cleaner import LabelCleaner
+from csot.clean.preparation import PlannedEmbedding, Preparation, medium_of
+from csot.data import Columns, DataError, LabelledData, read_verified
+from csot.data.labels import encode
+from csot.data.types import Labels
+from csot.runs import Run
+
+DESCRIPTIONS = {
+    "images": "images",
+    "texts": "texts",
+    "columns": "numeric columns of a table",
+    "arrays": "arrays of features",
+}
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What `judge_with` needs of a run."""
+
+    run: Path
+    cleaner: LabelCleaner
+    inputs: Preparation
+    settings: dict[str, Any]
+
+    @staticmethod
+    def open(path: Path) -> Judge:
+        """Load the cleaner; an error says why the run has none."""
+        run = Run.open(path)
+        summary = run.read_summary()
+        if summary.get("judged_with"):
+            raise DataError(
+                f"{path} has no cleaner of its own, it was judged with another run: "
+                f"{summary['judged_with']}; name that one"
+            )
+        if "n_annotators" in summary:
+            raise DataError(
+                f"{path} weighed the votes of several annotators; judging needs a run on data "
+                "with one label per sample"
+            )
+        if not run.cleaner_path.exists():
+            raise DataError(
+                f"{path} has no {run.cleaner_path.name}: an older csot made it; run its "
+                "csot clean again"
+            )
+        try:
+            inputs = Preparation.from_dict(summary["inputs"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"the summary of {path} does not say how its samples became features; run its "
+                "csot clean again"
+            ) from error
+        settings = summary.get("settings")
+        return Judge(
+            path,
+            LabelCleaner.load(run.cleaner_path),
+            inputs,
+            settings if isinstance(settings, dict) else {},
+        )
+
+    def align(
+        self, data: Path, columns: Columns, embedder: str | None
+    ) -> tuple[Columns, str | None]:
+        """The columns and the embedder of the run; other ones are refused."""
+        if not data.exists():
+            return columns, embedder
+        if medium_of(data, Columns()) == "columns":
+            columns = self._columns(columns)
+        medium = medium_of(data, columns)
+        if medium != self.inputs.medium:
+            raise DataError(
+                f"{data} holds {DESCRIPTIONS[medium]}, but {self.run} judges "
+                f"{DESCRIPTIONS[self.inputs.medium]}"
+            )
+        if embedder is not None and medium not in ("images", "texts"):
+            raise DataError(f"embedder {embedder!r}: {self.run} used none; leave it out")
+        if medium == "columns":
+            asked, known = columns.features, self.inputs.columns or []
+            if asked is not None and set(asked) != set(known):
+                raise DataError(
+                    f"features {','.join(asked)}: {self.run} judges by {listed(known)}; leave "
+                    "features out"
+                )
+            columns = replace(columns, features=known)
+        return columns, embedder or self.inputs.embedder
+
+    def _columns(self, given: Columns) -> Columns:
+        """Names that were not given are those of the run."""
+        names = {name: getattr(given, name) or self.settings.get(name) for name in ("label", "id")}
+        for name, other in (("text", "image"), ("image", "text")):
+            if getattr(given, other) is None:
+                names[name] = getattr(given, name) or self.settings.get(name)
+        return replace(given, **names)
+
+    def check(self, data: LabelledData, planned: PlannedEmbedding | None) -> None:
+        """Refuse another embedder than that of the run, or another number of features."""
+        wanted = self.cleaner.n_features_in_
+        if data.features is not None and data.features.shape[1] != wanted:
+            raise DataError(
+                f"the data has {data.features.shape[1]} features per row, but {self.run} was "
+                f"fitted to {wanted}"
+            )
+        if planned is None:
+            return
+        embedder = planned.embedder
+        if embedder.name != self.inputs.embedder:
+            raise DataError(
+                f"embedder {embedder.name!r}: {self.run} used {self.inputs.embedder}, and features "
+                "of another model cannot be judged by it; leave embedder out"
+            )
+        if embedder.version != self.inputs.embedder_version:
+            raise DataError(
+                f"the embedder {embedder.name} has changed since {self.run} was made (other "
+                "weights, preparation or code); run its csot clean again"
+            )
+
+    def with_labels(self, data: LabelledData, where: str) -> LabelledData:
+        """The data, its labels as classes of the cleaner."""
+        return replace(data, labels=self._labels(data.labels, where))
+
+    def verified(self, path: Path, data: LabelledData) -> Labels:
+        """Decisions of people, as classes of the cleaner."""
+        names = [str(name) for name in self.cleaner.classes_]
+        verified = read_verified(path, replace(data, class_names=names))
+        return self._labels(verified, str(path))
+
+    def _labels(self, labels: Labels, where: str) -> Labels:
+        """The classes of the cleaner that the labels name; None where there is none."""
+        names = [str(name) for name in self.cleaner.classes_]
+        if "-1" not in names:
+            labels = np.array([None if label == -1 else label for label in labels], dtype=object)
+        codes = encode(labels, names, where).tolist()
+        found = np.empty(len(labels), dtype=object)
+        classes = self.cleaner.classes_.tolist()
+        found[:] = [None if code < 0 else classes[code] for code in codes]
+        return found
