@@ -10,23 +10,24 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from csot._core.files import refuse_overlap
 from csot._core.pictures import fault
 from csot.cli.consensus import Agreed, show_consensus, write_consensus
-from csot.cli.features import PlannedEmbedding, Preparation, features_of, plan_embedding
+from csot.cli.features import PlannedEmbedding, features_of, plan_embedding
 from csot.cli.outcome import show_outcome
 from csot.cli.priors import align_probabilities, classes_of, parse_class_prior
 from csot.cli.results import Judged, write_results
-from csot.cli.terminal import Terminal
+from csot.cli.terminal import Terminal, as_options
 from csot.data import (
     Columns,
     DataError,
     LabelledData,
     MissingExtraError,
+    TableFeatures,
     all_votes,
     read_data,
     read_verified,
 )
-from csot.data.overlap import refuse_overlap
 from csot.data.types import Labels
 
 
@@ -47,6 +48,7 @@ class CleanOptions:
     force: bool = False
     allow_outside: bool = False
     excel_safe: bool = False
+    merge_variants: bool = False
     judge_with: Path | None = None
     """Finished run whose cleaner judges the data; nothing is fitted then."""
 
@@ -70,7 +72,11 @@ class CleanOptions:
             "--with": self.judge_with,
         }
         options = [[name, str(value)] for name, value in given.items() if value is not None]
-        switches = {"--allow-outside": self.allow_outside, "--excel-safe": self.excel_safe}
+        switches = {
+            "--allow-outside": self.allow_outside,
+            "--excel-safe": self.excel_safe,
+            "--merge-variants": self.merge_variants,
+        }
         given_switches = [name for name, is_on in switches.items() if is_on]
         words = ["csot", "clean", str(self.data), "--out", str(self.out)]
         return [*words, *chain(*options), *given_switches]
@@ -98,7 +104,7 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
     run = Run.create(options.out, force=options.force, source=source)
     run.write_excel_safe(options.excel_safe)
     with clock("embed"):
-        features = features_of(data, planned, terminal)
+        features, inputs = features_of(data, planned, terminal)
     cleaner = LabelCleaner(
         class_prior=prior,
         duplicates=options.duplicates,
@@ -126,16 +132,15 @@ def run_clean(options: CleanOptions, terminal: Terminal) -> None:
         write_consensus(run, agreed, options.allow_outside)
         show_consensus(consensus, options.out, options.again(), terminal)
         return
-    inputs = Preparation.of(data, planned).as_dict()
-    judged = Judged(data, cleaner, source, settings, clock.seconds, inputs)
+    judged = Judged(data, cleaner, source, settings, clock.seconds, inputs.as_dict())
     write_results(run, judged, options.allow_outside)
     show_outcome(cleaner, data, options.out, options.again(), terminal)
 
 
 def read_samples(
-    options: CleanOptions, labelled: bool = True
+    options: CleanOptions, labelled: bool = True, fitted: TableFeatures | None = None
 ) -> tuple[LabelledData, PlannedEmbedding | None]:
-    """The data, and how it will be embedded if it brings no features."""
+    """The data, and how it will be embedded if it is images or texts."""
     path, columns, root = options.data, options.columns, options.root
     try:
         planned = plan_embedding(path, options.out, columns, root, options.embedder)
@@ -143,8 +148,17 @@ def read_samples(
         # What is wrong with the data comes first: no extra would mend it.
         read_data(path, columns, root, fault, labelled, options.allow_outside)
         raise
-    check = fault if planned is None else planned.fault
-    return read_data(path, columns, root, check, labelled, options.allow_outside), planned
+    data = read_data(
+        path,
+        columns,
+        root,
+        fault if planned is None else planned.fault,
+        labelled,
+        options.allow_outside,
+        fitted=fitted,
+        merge_variants=options.merge_variants,
+    )
+    return data, planned
 
 
 def source_of(options: CleanOptions, data: LabelledData) -> dict[str, str]:
@@ -180,7 +194,9 @@ def settings_of(
 
 
 def tell_skipped(data: LabelledData, terminal: Terminal) -> None:
-    """Warn of the first samples that could not be read."""
+    """Say which columns are used, and warn of the first samples that could not be read."""
+    if data.uses is not None:
+        terminal.say(as_options(data.uses))
     for skipped in data.skipped[:3]:
         terminal.warn(f"skipped {skipped.id}: {skipped.reason}")
     if len(data.skipped) > 3:

@@ -11,6 +11,7 @@ import numpy as np
 from rich.text import Text
 
 from csot._core.errors import listed
+from csot._core.files import refuse_overlap
 from csot.cli.clean import (
     CleanOptions,
     Clock,
@@ -24,7 +25,6 @@ from csot.cli.outcome import show_outcome
 from csot.cli.results import Judged, write_results
 from csot.cli.terminal import Terminal
 from csot.data import Columns, DataError, LabelledData, read_verified
-from csot.data.overlap import refuse_overlap
 from csot.data.types import Labels
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DESCRIPTIONS = {
     "images": "images",
     "texts": "texts",
-    "columns": "numeric columns of a table",
+    "columns": "columns of a table",
     "arrays": "arrays of features",
 }
 
@@ -100,14 +100,13 @@ class Judge:
             )
         if options.embedder is not None and medium not in ("images", "texts"):
             raise DataError(f"--embedder {options.embedder}: {self.run} used none; leave it out")
-        if medium == "columns":
-            asked, known = columns.features, self.inputs.columns or []
-            if asked is not None and set(asked) != set(known):
-                raise DataError(
-                    f"--features {','.join(asked)}: {self.run} judges by {listed(known)}; leave "
-                    "--features out"
-                )
-            columns = replace(columns, features=known)
+        asked, table = columns.features, self.inputs.table
+        known = [] if table is None else table.names
+        if asked is not None and set(asked) != set(known):
+            raise DataError(
+                f"--features {','.join(asked)}: {self.run} judges by {listed(known) or 'none'}; "
+                "leave --features out"
+            )
         embedder = options.embedder or self.inputs.embedder
         return replace(options, columns=columns, embedder=embedder)
 
@@ -122,7 +121,7 @@ class Judge:
     def check(self, data: LabelledData, planned: PlannedEmbedding | None) -> None:
         """Refuse another embedder than that of the run, or another number of features."""
         wanted = self.cleaner.n_features_in_
-        if data.features is not None and data.features.shape[1] != wanted:
+        if planned is None and data.features is not None and data.features.shape[1] != wanted:
             raise DataError(
                 f"the data has {data.features.shape[1]} features per row, but {self.run} was "
                 f"fitted to {wanted}"
@@ -166,7 +165,7 @@ def run_judge(options: CleanOptions, terminal: Terminal) -> None:
     with clock("read"):
         judge = Judge.open(options.judge_with)
         options = judge.options(options)
-        data, planned = read_samples(options, labelled=False)
+        data, planned = read_samples(options, labelled=False, fitted=judge.inputs.table)
         judge.check(data, planned)
         data = replace(data, labels=judge.labels(data.labels, str(options.data)))
         verified = _verified(options.verified, data, judge)
@@ -174,7 +173,7 @@ def run_judge(options: CleanOptions, terminal: Terminal) -> None:
     source = source_of(options, data)
     run = Run.create(options.out, force=options.force, source=source)
     with clock("embed"):
-        features = features_of(data, planned, terminal, judge.inputs.scale)
+        features, _ = features_of(data, planned, terminal, judge.inputs)
     with clock("judge"):
         cleaner = judge.cleaner.transfer(features, data.labels, data.ids, verified)
     settings = settings_of(options, data, planned, verified) | {"command": shlex.join(again)}
