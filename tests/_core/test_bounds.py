@@ -22,8 +22,8 @@ from csot._core.errors import FileError
 from csot._core.files import read_json
 from csot._core.pictures import fault
 from csot.data import Columns, DataError, read_data
-from csot.data.datasets.cifar_files import checked_labels, read_names
-from csot.data.datasets.restricted_pickle import read_pickle, read_torch_zip
+from csot.data.datasets.core.cifar_files import checked_labels, read_names
+from csot.data.datasets.core.restricted_pickle import read_pickle, read_torch_zip
 from csot.nets.tensor_files import read_safetensors, read_torch
 from csot.training.presets import read_preset
 from csot.training.yaml_text import parse_yaml

@@ -87,10 +87,10 @@ def test_tables(data: Path) -> None:
     assert len(read) == 4
     assert [skipped.id for skipped in read.skipped] == ["4", "5", "6", "7"]
     assert all("outside of the data folder" in skipped.reason for skipped in read.skipped)
-    assert all("--allow-outside" in skipped.reason for skipped in read.skipped)
+    assert all("`allow_outside`" in skipped.reason for skipped in read.skipped)
     assert len(read_data(path, COLUMNS, allow_outside=True)) == 8
     path = table(data, outside(data)[:4])
-    with pytest.raises(DataError, match="outside of the data folder; --allow-outside"):
+    with pytest.raises(DataError, match="outside of the data folder; `allow_outside`"):
         read_data(path, COLUMNS)
 
 
@@ -114,7 +114,7 @@ def test_folders_of_links(data: Path, tmp_path: Path) -> None:
             (farm / name / f"{number}.png").symlink_to(data / "in" / source)
     with (
         pytest.warns(UserWarning, match="no readable image"),
-        pytest.raises(DataError, match="outside of the data folder; --allow-outside"),
+        pytest.raises(DataError, match="outside of the data folder; `allow_outside`"),
     ):
         read_data(farm)
     assert len(read_data(farm, allow_outside=True)) == 4
@@ -126,7 +126,7 @@ def test_lists_of_files(tmp_path: Path) -> None:
     (root / "images" / "2").symlink_to(tmp_path / "elsewhere")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(DataError, match="outside of the data folder; --allow-outside"):
+        with pytest.raises(DataError, match="outside of the data folder; `allow_outside`"):
             read_clothing1m(root, 8)
         assert len(read_clothing1m(root, 8, allow_outside=True)) == 4
 

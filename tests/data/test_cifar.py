@@ -85,8 +85,8 @@ def test_nothing_there_names_file_place_and_address(tmp_path: Path) -> None:
         str(tmp_path / "cifar-100-binary"),
         str(tmp_path / "cifar-100-python"),
         "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-        "--data-dir",
-        "--download",
+        "`data_dir`",
+        "`download`",
     ):
         assert part in str(caught.value)
 

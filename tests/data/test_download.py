@@ -12,9 +12,10 @@ from threading import Thread
 import pytest
 
 from csot.data import DataError
-from csot.data.datasets import cifar, download
+from csot.data.datasets import cifar
 from csot.data.datasets.cifar import CIFAR10, read_cifar
-from csot.data.datasets.download import Archive, fetch_archive, unpack
+from csot.data.datasets.core import download
+from csot.data.datasets.core.download import Archive, fetch_archive, unpack
 from source_files import CIFAR10_COUNTS, write_cifar10_binary
 
 

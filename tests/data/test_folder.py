@@ -132,7 +132,7 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 def test_table_options_are_refused(tmp_path: Path) -> None:
     from csot.data import Columns
 
-    with pytest.raises(DataError, match="is no table"):
+    with pytest.raises(DataError, match="is not a table"):
         read_data(cats_and_dogs(tmp_path), Columns(label="x"))
 
 

@@ -146,7 +146,7 @@ def test_columns_need_a_table(tmp_path: Path) -> None:
     for path in (classes(tmp_path / "pets"), tmp_path / "a.npz"):
         if path.suffix:
             np.savez(path, **arrays())
-        with pytest.raises(DataError, match="is no table"):
+        with pytest.raises(DataError, match="is not a table"):
             read_training_data(path, columns=Columns(label="label"))
 
 

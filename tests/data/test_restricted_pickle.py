@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from csot.data import DataError
-from csot.data.datasets.restricted_pickle import read_pickle, read_torch_zip
+from csot.data.datasets.core.restricted_pickle import read_pickle, read_torch_zip
 from source_files import write_pickle, write_torch_zip
 
 

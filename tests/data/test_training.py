@@ -65,11 +65,11 @@ def test_a_path_is_not_a_name() -> None:
 
 
 def test_options_that_belong_to_paths(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="drop --test"):
+    with pytest.raises(DataError, match="drop `test`"):
         read_training_data("digits", test=tmp_path)
     with pytest.raises(DataError, match="drop the columns"):
         read_training_data("digits", columns=Columns(label="x"))
-    with pytest.raises(DataError, match="--image-size 32 is for image files"):
+    with pytest.raises(DataError, match="`image_size` 32 is for image files"):
         read_training_data("digits", image_size=32)
     assert len(read_training_data("digits", columns=Columns(), image_size=8)) == 1347
 
@@ -87,7 +87,7 @@ def test_limit_is_balanced_and_fixed() -> None:
     assert torch.equal(part.train.batch(torch.arange(205)), whole.train.batch(rows))
     assert len(part.tests[0].samples) == 450
     assert len(read_training_data("digits", limit=9999)) == 1347
-    with pytest.raises(DataError, match="--limit 9 is less"):
+    with pytest.raises(DataError, match="`limit` 9 is less"):
         read_training_data("digits", limit=9)
 
 

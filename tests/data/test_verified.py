@@ -48,5 +48,5 @@ def test_unusable_files(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"does not exist \(--verified\)"):
+    with pytest.raises(DataError, match=r"does not exist \(`verified`\)"):
         read_verified(tmp_path / "none.csv", data(tmp_path))

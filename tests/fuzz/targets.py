@@ -24,7 +24,7 @@ from csot.data.datasets.cifar import read_cifar
 from csot.data.datasets.cifar_n import read_cifar_n
 from csot.data.datasets.clothing1m import Counts as ClothingCounts
 from csot.data.datasets.clothing1m import read_clothing1m
-from csot.data.datasets.download import unpack
+from csot.data.datasets.core.download import unpack
 from csot.data.datasets.webvision import Counts as WebvisionCounts
 from csot.data.datasets.webvision import read_webvision
 from csot.data.noise.matrix import read_matrix

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy_format
 
-from csot._core.errors import FileError, naming
+from csot._core.errors import DataError, FileError, naming
 
 RATIO = 100
 """How many times its own size a compressed file may unpack to ..."""
@@ -49,11 +50,38 @@ def check_expansion(path: Path, unpacked: int, held: int) -> None:
         )
 
 
+def refuse_overlap(data: Path, out: Path) -> None:
+    """An error if the results ``out`` are or lie in ``data``, or the other way round.
+
+    One would overwrite the other.
+    """
+    run, source = out.resolve(), data.resolve()
+    if run == source or run.is_relative_to(source):
+        raise DataError(
+            f"`out` {out} is or lies in the data {data}, which is never changed; choose a folder "
+            "outside of it"
+        )
+    if source.is_relative_to(run):
+        raise DataError(
+            f"{data} lies in `out` {out}, where results are replaced; choose another folder"
+        )
+
+
 def read_bytes(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most ``limit`` bytes."""
     check_file(path, limit)
     with naming(path, "a readable file"), open(path, "rb") as file:
         return file.read(limit)
+
+
+def read_gzip(path: Path) -> bytes:
+    """The unpacked content of a .gz file, within the bounds of `check_expansion`."""
+    held = check_file(path)
+    allowed = max(FLOOR, RATIO * held)
+    with naming(path, "a readable .gz file"), gzip.open(path, "rb") as file:
+        content = file.read(allowed + 1)
+    check_expansion(path, len(content), held)
+    return content
 
 
 def read_text(path: Path, limit: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import warnings
 from collections.abc import Iterator
@@ -14,12 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
 from csot._core.errors import DataError, reason, require
 
 if TYPE_CHECKING:
-    from PIL import Image as PillowImage
+    from PIL.Image import Image
 
 MAX_BYTES = 512 << 20
 """Larger files are not opened."""
@@ -34,7 +33,7 @@ FORMATS = (
 BAND = 256
 """Lines of a picture that are worked on at once."""
 OUTSIDE = "it lies outside of the data folder"
-ALLOW_OUTSIDE = "--allow-outside reads it all the same"
+ALLOW_OUTSIDE = "`allow_outside` reads it all the same"
 
 
 class PictureError(Exception):
@@ -120,14 +119,23 @@ def decoded(source: Path | bytes, side: int) -> Iterator[Image]:
     formats = [name for name in FORMATS if name in images.OPEN]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # odd metadata and large images: bounded below
-        with images.open(
-            io.BytesIO(source) if isinstance(source, bytes) else source, formats=formats
-        ) as image:
+        try:
+            opened = images.open(
+                io.BytesIO(source) if isinstance(source, bytes) else source, formats=formats
+            )
+        except images.DecompressionBombError as error:
+            count = next(iter(re.findall(r"\d+", str(error))), "")
+            size = f"{int(count):,}" if count else f"more than {2 * MAX_PIXELS:,}"
+            raise PictureError(
+                f"the picture has {size} pixels: more than {MAX_PIXELS // 10**6} million are not "
+                "decoded; make it smaller"
+            ) from None
+        with opened as image:
             image.draft("RGB", (side, side))
             if image.width * image.height > MAX_PIXELS:
                 raise PictureError(
                     f"the picture has {image.width} x {image.height} pixels: more than "
-                    f"{MAX_PIXELS // 10**6} million are not decoded"
+                    f"{MAX_PIXELS // 10**6} million are not decoded; make it smaller"
                 )
             image.load()
             yield image
@@ -170,12 +178,10 @@ def _finite(part: Image) -> npt.NDArray[np.float64]:
     return found
 
 
-# Opening images: which files they are, whether they are whole, and their pixels as RGB.
-
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
 
 
-def open_rgb(path: Path, side: int) -> PillowImage.Image:
+def open_rgb(path: Path, side: int) -> Image:
     """The image upright, as RGB, at least `side` pixels wide and high if the file has them.
 
     Transparent pixels become white. Of an animation, the first frame.
@@ -184,11 +190,11 @@ def open_rgb(path: Path, side: int) -> PillowImage.Image:
     # JPEG decodes straight to a smaller size, many times faster.
     with decoded(path, 2 * side) as image, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # odd metadata
-        upright: PillowImage.Image = operations.exif_transpose(image)
+        upright: Image = operations.exif_transpose(image)
         return _as_rgb(upright)
 
 
-def _as_rgb(image: PillowImage.Image) -> PillowImage.Image:
+def _as_rgb(image: Image) -> Image:
     if image.mode.startswith(("I", "F")):  # 16 or 32 bits per pixel: stretch, or it turns white
         return stretched(image).convert("RGB")
     if "A" in image.getbands() or "transparency" in image.info:
@@ -219,7 +225,7 @@ def fault(path: Path) -> str | None:
     return None
 
 
-def read_rgb(path: Path, side: int) -> PillowImage.Image:
+def read_rgb(path: Path, side: int) -> Image:
     """`open_rgb`, with an error that names the file."""
     try:
         return open_rgb(path, side)

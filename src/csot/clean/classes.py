@@ -32,21 +32,23 @@ def align_prior(
     if isinstance(prior, str):
         if prior != "uniform":
             raise DataError(
-                f"class_prior {prior!r} is not known; pass 'uniform', or the share of each class"
+                f"`class_prior` {prior!r} is not known; pass 'uniform', or the share of each class"
             )
         return np.full(len(classes), 1 / len(classes))
     names = [str(name) for name in classes]
     for name, share in prior.items():
         if name not in names:
             raise DataError(
-                f"class_prior names the class {name!r}, which the data does not have "
+                f"`class_prior` names the class {name!r}, which the data does not have "
                 f"({listed(names, 8)}){nearest(name, names)}"
             )
         if not 0 < share < float("inf"):
-            raise DataError(f"class_prior has the share {share} for {name!r}; shares are positive")
+            raise DataError(
+                f"`class_prior` has the share {share} for {name!r}; shares are positive"
+            )
     lacking = [name for name in names if name not in prior]
     if lacking:
-        raise DataError(f"class_prior lacks the classes {listed(lacking, 8)}")
+        raise DataError(f"`class_prior` lacks the classes {listed(lacking, 8)}")
     total = sum(prior.values())
     return np.array([prior[name] / total for name in names])
 

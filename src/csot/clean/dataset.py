@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
+import shutil
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from csot._core.files import refuse_overlap
 from csot._core.pictures import fault
 from csot.clean.annotators import find_consensus
 from csot.clean.classes import ClassPrior, align_prior, align_probabilities, classes_of
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.judging import Judge
+from csot.clean.labels import as_array
 from csot.clean.preparation import (
     PlannedEmbedding,
-    Preparation,
     Progress,
     features_of,
     plan_embedding,
@@ -34,11 +39,13 @@ from csot.data import (
     DataWarning,
     LabelledData,
     MissingExtraError,
+    TableFeatures,
     all_votes,
     read_data,
     read_verified,
 )
-from csot.data.overlap import refuse_overlap
+from csot.data.readers.arrays import from_arrays
+from csot.data.readers.frame import is_frame
 from csot.data.types import Labels
 from csot.report import write_report
 from csot.runs import Run
@@ -67,11 +74,28 @@ class CleanRun(Run):
         write_report(self, allow_outside=allow_outside)
         return self.report_path
 
+    def review(self, **options: Any) -> None:
+        """Decide in the browser until Ctrl-C; options as of `csot.review.ReviewServer`."""
+        from csot.review import ReviewServer
+
+        server = ReviewServer(self, **options)
+        with suppress(KeyboardInterrupt):
+            server.serve(lambda: print(server.url, flush=True), browse=True)
+
+    def save(self, path: str | Path) -> CleanRun:
+        """Copy the whole run into a new folder, which must not exist or be empty."""
+        target = Path(path)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise ValueError(f"{target} exists and is not an empty folder; choose another")
+        shutil.copytree(self.path, target, dirs_exist_ok=True)
+        return CleanRun.open(target)
+
 
 def clean_dataset(
-    data: str | Path,
-    out: str | Path,
+    data: Any,
+    out: str | Path | None = None,
     *,
+    labels: Any = None,
     label: str | None = None,
     text: str | None = None,
     image: str | None = None,
@@ -90,6 +114,7 @@ def clean_dataset(
     force: bool = False,
     allow_outside: bool = False,
     excel_safe: bool = False,
+    merge_variants: bool = False,
     progress: Progress | None = None,
 ) -> CleanRun:
     """Say which labels of a data set are wrong, what they should be, and how sure that is.
@@ -98,15 +123,20 @@ def clean_dataset(
 
     Parameters
     ----------
-    data : path
-        A folder of images with one sub-folder per class; a .csv or .parquet table; an .npz file,
-        or a folder of .npy files, with features and labels.
-    out : path
+    data : path, DataFrame, datasets.Dataset or (N, D) array
+        A folder of images with one sub-folder per class or a metadata.csv; a .csv, .jsonl or
+        .parquet table; an .npz file, or a folder of .npy files, with features and labels; or a
+        table or features in memory.
+    out : path, optional
         Folder of the run. An interrupted run goes on there; results of other data are refused.
+        By default a temporary folder, until ``save`` is called.
+    labels : (N,) array, optional
+        Given labels of an array of features, None or NaN where there is none.
     label, text, image, id, group, annotator : str, optional
         Columns of a table. With ``annotator`` a row is one vote, and ``id`` names the sample.
     features : sequence of str, optional
-        Feature columns of a table; all that are numeric by default.
+        Feature columns of a table; by default all that describe a sample. With ``text`` or
+        ``image`` they are used beside it.
     root : path, optional
         Folder that the image paths of a table start from; else the table's own.
     embedder : str, optional
@@ -129,17 +159,27 @@ def clean_dataset(
         Read pictures that lie outside of the data folder, by absolute paths or links.
     excel_safe : bool
         Disarm cells of CSV files that a spreadsheet would run as formulas.
+    merge_variants : bool
+        Treat labels that differ only by case or spaces as one; else a warning names them.
     progress : callable, optional
         Called with the name of a stage, how much of it is done, and how much there is.
 
     Returns
     -------
     CleanRun
-        With ``findings``, ``summary``, ``cleaner`` and ``report()``.
+        With ``findings``, ``summary``, ``cleaner``, ``report()``, ``review()`` and ``save()``.
+
+    Examples
+    --------
+    >>> run = csot.clean_dataset("photos/", "run")                    # doctest: +SKIP
+    >>> run.findings.query("is_label_issue")                          # doctest: +SKIP
+    >>> csot.clean_dataset(frame, label="stars", text="review")       # doctest: +SKIP
     """
+    source = _in_memory(data, labels)
     request = Request(
-        data=Path(data),
-        out=Path(out),
+        data=Path(data) if source is None else None,
+        frame=source,
+        out=Path(tempfile.mkdtemp(prefix="csot-") if out is None else out),
         columns=Columns(
             label=label,
             text=text,
@@ -160,8 +200,10 @@ def clean_dataset(
         force=force,
         allow_outside=allow_outside,
         excel_safe=excel_safe,
+        merge_variants=merge_variants,
     )
-    refuse_overlap(request.data, request.out)
+    if request.data is not None:
+        refuse_overlap(request.data, request.out)
     if request.judge_with is None:
         _fit(request, progress)
     else:
@@ -173,7 +215,10 @@ def clean_dataset(
 class Request:
     """The arguments of `clean_dataset`, for its parts."""
 
-    data: Path
+    data: Path | None
+    """None for data in memory."""
+    frame: Any
+    """Of data in memory: a table, or features and labels by name."""
     out: Path
     columns: Columns
     root: Path | None
@@ -187,6 +232,7 @@ class Request:
     force: bool
     allow_outside: bool
     excel_safe: bool
+    merge_variants: bool
 
     def command(self) -> list[str]:
         """`csot clean ...`, to which `--verified FILE` feeds decisions back."""
@@ -210,9 +256,13 @@ class Request:
             "--with": self.judge_with,
         }
         options = [[name, str(value)] for name, value in given.items() if value is not None]
-        switches = {"--allow-outside": self.allow_outside, "--excel-safe": self.excel_safe}
+        switches = {
+            "--allow-outside": self.allow_outside,
+            "--excel-safe": self.excel_safe,
+            "--merge-variants": self.merge_variants,
+        }
         given_switches = [name for name, is_on in switches.items() if is_on]
-        words = ["csot", "clean", str(self.data), "--out", str(self.out)]
+        words = ["csot", "clean", str(self.data or "DATA"), "--out", str(self.out)]
         return [*words, *chain(*options), *given_switches]
 
 
@@ -227,10 +277,10 @@ def _fit(request: Request, progress: Progress | None) -> None:
         pred_probs = align_probabilities(data, classes)
         votes = all_votes(data, request.votes)
         if votes is not None and prior is not None:
-            raise DataError("class_prior is for labels of one annotator; leave it out")
+            raise DataError("`class_prior` is for labels of one annotator; leave it out")
     run = _create_run(request, data)
     with timer("embed"):
-        features = features_of(data, planned, progress)
+        features, inputs = features_of(data, planned, progress)
     cleaner = LabelCleaner(
         class_prior=prior,
         duplicates=request.duplicates,
@@ -258,8 +308,7 @@ def _fit(request: Request, progress: Progress | None) -> None:
         circumstances = Circumstances(source, settings, timer.seconds)
         write_consensus(run, data, consensus, circumstances, request.allow_outside)
     else:
-        inputs = Preparation.of(data, planned).as_dict()
-        circumstances = Circumstances(source, settings, timer.seconds, inputs)
+        circumstances = Circumstances(source, settings, timer.seconds, inputs.as_dict())
         write_cleaned(run, data, cleaner, circumstances, request.allow_outside)
 
 
@@ -272,20 +321,43 @@ def _judge(request: Request, judge_run: Path, progress: Progress | None) -> None
         judge = Judge.open(judge_run)
         columns, embedder = judge.align(request.data, request.columns, request.embedder)
         request = replace(request, columns=columns, embedder=embedder)
-        data, planned = _read_samples(request, labelled=False)
+        data, planned = _read_samples(request, labelled=False, fitted=judge.inputs.table)
         judge.check(data, planned)
-        data = judge.with_labels(data, str(request.data))
+        data = judge.with_labels(data, str(request.data or "the data"))
         verified = None if request.verified is None else judge.verified(request.verified, data)
     run = _create_run(request, data)
     with timer("embed"):
-        features = features_of(data, planned, progress, judge.inputs.scale)
+        features, _ = features_of(data, planned, progress, judge.inputs)
     with timer("judge"):
         cleaner = judge.cleaner.transfer(features, data.labels, data.ids, verified)
-    settings = _settings(request, data, planned, verified) | {"command": shlex.join(command)}
+    settings = _settings(request, data, planned, verified) | {
+        "command": None if request.data is None else shlex.join(command)
+    }
     circumstances = Circumstances(
         _source(request, data), settings, timer.seconds, judged_with=str(judge.run.resolve())
     )
     write_cleaned(run, data, cleaner, circumstances, request.allow_outside)
+
+
+def _in_memory(data: Any, labels: Any) -> Any:
+    """A table of the data if it is in memory; None if it is a path."""
+    if isinstance(data, str | Path):
+        if labels is not None:
+            raise DataError(f"`labels` goes with an array of features; {data} is a path")
+        return None
+    if is_frame(data):
+        if labels is not None:
+            raise DataError("`labels` goes with an array of features; name the column by `label`")
+        return data
+    features = np.asarray(data)
+    if features.ndim != 2 or features.dtype.kind not in "fiub":
+        raise DataError(
+            f"data must be a path, a table or an (N, D) array of numbers, got "
+            f"{type(data).__name__} of shape {features.shape}"
+        )
+    if labels is None:
+        raise DataError("an array of features needs `labels`, one per row")
+    return {"features": features, "labels": as_array(labels)}
 
 
 def _path(value: str | Path | None) -> Path | None:
@@ -295,7 +367,7 @@ def _path(value: str | Path | None) -> Path | None:
 def _refuse_fitting(request: Request, judge_run: Path) -> None:
     """Nothing that would need a fit goes with `judge_with`."""
     if request.out.resolve() == judge_run.resolve():
-        raise DataError(f"out {request.out} is the run that judges; choose a new folder")
+        raise DataError(f"`out` {request.out} is the run that judges; choose a new folder")
     given = {
         "annotator": request.columns.annotator,
         "votes": request.votes,
@@ -304,27 +376,38 @@ def _refuse_fitting(request: Request, judge_run: Path) -> None:
         "duplicates": None if request.duplicates == "group" else request.duplicates,
         "seed": request.seed or None,
     }
-    fitting = [name for name, value in given.items() if value is not None]
+    fitting = [f"`{name}`" for name, value in given.items() if value is not None]
     if fitting:
         raise DataError(
-            f"{', '.join(fitting)} cannot go with judge_with {judge_run}: nothing is fitted; "
+            f"{', '.join(fitting)} cannot go with `judge_with` {judge_run}: nothing is fitted; "
             "leave it out"
         )
 
 
 def _read_samples(
-    request: Request, labelled: bool = True
+    request: Request, labelled: bool = True, fitted: TableFeatures | None = None
 ) -> tuple[LabelledData, PlannedEmbedding | None]:
-    """The data, and how it will be embedded if it brings no features."""
-    path, columns, root = request.data, request.columns, request.root
+    """The data, and how it will be embedded if it is images or texts."""
+    columns, root, outside = request.columns, request.root, request.allow_outside
+    source = request.frame if request.data is None else request.data
+    if isinstance(source, dict):
+        return from_arrays(Path("the arrays"), source, list(source), labelled), None
     try:
-        planned = plan_embedding(path, request.out, columns, root, request.embedder)
+        planned = plan_embedding(request.data, request.out, columns, root, request.embedder)
     except MissingExtraError:
         # What is wrong with the data comes first: no extra would mend it.
-        read_data(path, columns, root, fault, labelled, request.allow_outside)
+        read_data(source, columns, root, fault, labelled, outside)
         raise
-    check = fault if planned is None else planned.fault
-    data = read_data(path, columns, root, check, labelled, request.allow_outside)
+    data = read_data(
+        source,
+        columns,
+        root,
+        fault if planned is None else planned.fault,
+        labelled,
+        outside,
+        fitted=fitted,
+        merge_variants=request.merge_variants,
+    )
     for skipped in data.skipped[:3]:
         warnings.warn(f"skipped {skipped.id}: {skipped.reason}", DataWarning, stacklevel=4)
     if len(data.skipped) > 3:
@@ -343,12 +426,15 @@ def _create_run(request: Request, data: LabelledData) -> Run:
 
 
 def _source(request: Request, data: LabelledData) -> dict[str, str]:
-    """Where the samples are."""
-    return {
-        "kind": data.kind,
-        "path": str(request.data.resolve()),
-        "root": str(data.root.resolve()),
-    }
+    """Where the samples are; of data in memory, what they are."""
+    source = {"kind": data.kind, "root": str(data.root.resolve())}
+    if request.data is not None:
+        return {**source, "path": str(request.data.resolve())}
+    digest = hashlib.sha256("\0".join(data.ids).encode())
+    digest.update(repr(data.labels.tolist()).encode())
+    if data.features is not None:
+        digest.update(np.ascontiguousarray(data.features).tobytes())
+    return {**source, "digest": digest.hexdigest()}
 
 
 def _settings(
@@ -366,11 +452,12 @@ def _settings(
         "group": request.columns.group,
         "duplicates": request.duplicates,
         "features": data.feature_columns,
+        "uses": data.uses,
         "embedder": None if planned is None else planned.embedder.name,
         "verified": None if verified is None else sum(label is not None for label in verified),
         "class_prior": request.class_prior,
         "seed": request.seed,
-        "command": shlex.join(request.command()),
+        "command": None if request.data is None else shlex.join(request.command()),
     }
 
 

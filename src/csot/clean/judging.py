@@ -19,7 +19,7 @@ from csot.runs import Run
 DESCRIPTIONS = {
     "images": "images",
     "texts": "texts",
-    "columns": "numeric columns of a table",
+    "columns": "columns of a table",
     "arrays": "arrays of features",
 }
 
@@ -41,11 +41,11 @@ class Judge:
         if summary.get("judged_with"):
             raise DataError(
                 f"{path} has no cleaner of its own, it was judged with another run: "
-                f"{summary['judged_with']}; name that one"
+                f"`judge_with` {summary['judged_with']}"
             )
         if "n_annotators" in summary:
             raise DataError(
-                f"{path} weighed the votes of several annotators; judging needs a run on data "
+                f"{path} weighed the votes of several annotators; `judge_with` needs a run on data "
                 "with one label per sample"
             )
         if not run.cleaner_path.exists():
@@ -69,29 +69,31 @@ class Judge:
         )
 
     def align(
-        self, data: Path, columns: Columns, embedder: str | None
+        self, data: Path | None, columns: Columns, embedder: str | None
     ) -> tuple[Columns, str | None]:
-        """The columns and the embedder of the run; other ones are refused."""
-        if not data.exists():
+        """The columns and the embedder of the run; other ones are refused.
+
+        ``data`` is None for a table in memory.
+        """
+        if data is not None and not data.exists():
             return columns, embedder
         if medium_of(data, Columns()) == "columns":
             columns = self._columns(columns)
         medium = medium_of(data, columns)
         if medium != self.inputs.medium:
             raise DataError(
-                f"{data} holds {DESCRIPTIONS[medium]}, but {self.run} judges "
+                f"{data or 'the data'} holds {DESCRIPTIONS[medium]}, but {self.run} judges "
                 f"{DESCRIPTIONS[self.inputs.medium]}"
             )
         if embedder is not None and medium not in ("images", "texts"):
-            raise DataError(f"embedder {embedder!r}: {self.run} used none; leave it out")
-        if medium == "columns":
-            asked, known = columns.features, self.inputs.columns or []
-            if asked is not None and set(asked) != set(known):
-                raise DataError(
-                    f"features {','.join(asked)}: {self.run} judges by {listed(known)}; leave "
-                    "features out"
-                )
-            columns = replace(columns, features=known)
+            raise DataError(f"`embedder` {embedder}: {self.run} used none; leave it out")
+        asked, table = columns.features, self.inputs.table
+        known = [] if table is None else table.names
+        if asked is not None and set(asked) != set(known):
+            raise DataError(
+                f"`features` {','.join(asked)}: {self.run} judges by {listed(known) or 'none'}; "
+                "leave `features` out"
+            )
         return columns, embedder or self.inputs.embedder
 
     def _columns(self, given: Columns) -> Columns:
@@ -105,7 +107,7 @@ class Judge:
     def check(self, data: LabelledData, planned: PlannedEmbedding | None) -> None:
         """Refuse another embedder than that of the run, or another number of features."""
         wanted = self.cleaner.n_features_in_
-        if data.features is not None and data.features.shape[1] != wanted:
+        if planned is None and data.features is not None and data.features.shape[1] != wanted:
             raise DataError(
                 f"the data has {data.features.shape[1]} features per row, but {self.run} was "
                 f"fitted to {wanted}"
@@ -115,8 +117,8 @@ class Judge:
         embedder = planned.embedder
         if embedder.name != self.inputs.embedder:
             raise DataError(
-                f"embedder {embedder.name!r}: {self.run} used {self.inputs.embedder}, and features "
-                "of another model cannot be judged by it; leave embedder out"
+                f"`embedder` {embedder.name}: {self.run} used {self.inputs.embedder}, and features "
+                "of another model cannot be judged by it; leave `embedder` out"
             )
         if embedder.version != self.inputs.embedder_version:
             raise DataError(

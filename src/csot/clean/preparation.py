@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from csot._core.pictures import fault
-from csot.data import Columns, DataError, LabelledData
+from csot.data import Columns, DataError, LabelledData, TableFeatures
+from csot.data.columns.features import balance
 from csot.data.readers.arrays import is_array_folder
-from csot.data.readers.table_file import CSV_SUFFIXES, PARQUET_SUFFIXES
+from csot.data.readers.table_file import is_table
 from csot.data.types import Matrix
 from csot.embed import Embedder, EmbeddingCache, resolve_embedder
 
@@ -33,9 +34,12 @@ class PlannedEmbedding:
 
 
 def plan_embedding(
-    data: Path, out: Path, columns: Columns, root: Path | None, wanted: str | None
+    data: Path | None, out: Path, columns: Columns, root: Path | None, wanted: str | None
 ) -> PlannedEmbedding | None:
-    """None where the data brings features. A missing extra is named before anything is read."""
+    """None where the data brings features. A missing extra is named before anything is read.
+
+    ``data`` is None for a table in memory.
+    """
     medium = medium_of(data, columns)
     if medium == "images":
         embedder = resolve_embedder("images", wanted)
@@ -43,39 +47,22 @@ def plan_embedding(
         embedder = resolve_embedder("texts", wanted)
     elif wanted is not None:
         raise DataError(
-            f"embedder {wanted!r} is for images and texts; name their column by image or text"
+            f"`embedder` {wanted} is for images and texts; name their column with `image` or `text`"
         )
     else:
         return None
-    base = data if data.is_dir() else root or data.parent
+    base = root or (Path.cwd() if data is None else data if data.is_dir() else data.parent)
     return PlannedEmbedding(embedder, EmbeddingCache(out, embedder, base))
 
 
-def medium_of(data: Path, columns: Columns) -> str:
+def medium_of(data: Path | None, columns: Columns) -> str:
     """What labels are judged by: `images`, `texts`, `columns` of a table, or `arrays`."""
-    if columns.image is not None or (data.is_dir() and not is_array_folder(data)):
+    is_image_folder = data is not None and data.is_dir() and not is_array_folder(data)
+    if columns.image is not None or is_image_folder:
         return "images"
     if columns.text is not None:
         return "texts"
-    is_table = data.suffix.lower() in CSV_SUFFIXES | PARQUET_SUFFIXES and data.is_file()
-    return "columns" if is_table else "arrays"
-
-
-@dataclass(frozen=True)
-class ColumnScale:
-    """Columns of a table have units of their own; none may count more for that."""
-
-    mean: Matrix
-    deviation: Matrix
-
-    @staticmethod
-    def of(columns: Matrix) -> ColumnScale:
-        return ColumnScale(columns.mean(0), columns.std(0))
-
-    def __call__(self, columns: Matrix) -> Matrix:
-        """Mean 0 and deviation 1 for the columns it was made from; constant ones become 0."""
-        scaled: Matrix = np.zeros_like(columns)
-        return np.divide(columns - self.mean, self.deviation, out=scaled, where=self.deviation > 0)
+    return "columns" if data is None or is_table(data) else "arrays"
 
 
 @dataclass(frozen=True)
@@ -85,49 +72,51 @@ class Preparation:
     medium: str
     embedder: str | None = None
     embedder_version: str | None = None
-    columns: list[str] | None = None
-    scale: ColumnScale | None = None
-
-    @staticmethod
-    def of(data: LabelledData, planned: PlannedEmbedding | None) -> Preparation:
-        if planned is not None:
-            medium = "images" if data.images is not None else "texts"
-            return Preparation(medium, planned.embedder.name, planned.embedder.version)
-        if data.kind == "arrays":
-            return Preparation("arrays")
-        assert data.features is not None
-        scale = ColumnScale.of(data.features)
-        return Preparation("columns", columns=data.feature_columns, scale=scale)
+    table: TableFeatures | None = None
+    """How columns of a table became features."""
+    divisor: float = 1.0
+    """Of an embedding that stands beside columns of a table: so neither outweighs the other."""
 
     def as_dict(self) -> dict[str, object]:
         """For the summary of a run."""
-        scale = None if self.scale is None else vars(self.scale)
-        return {**vars(self), "scale": scale}
+        return {**vars(self), "table": None if self.table is None else self.table.as_dict()}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Preparation:
-        """What `as_dict` gave; KeyError or TypeError where something is missing."""
-        scale = values["scale"]
-        if scale is not None:
-            scale = ColumnScale(np.array(scale["mean"]), np.array(scale["deviation"]))
-        return Preparation(**{**values, "scale": scale})
+        """What `as_dict` gave; KeyError, TypeError or ValueError where it is something else."""
+        table = values["table"]
+        fitted = None if table is None else TableFeatures.from_dict(table)
+        return Preparation(**{**values, "table": fitted})
 
 
 def features_of(
     data: LabelledData,
     planned: PlannedEmbedding | None,
     progress: Progress | None = None,
-    scale: ColumnScale | None = None,
-) -> Matrix:
-    """(N, D); columns of a table by `scale`, else by their own."""
+    known: Preparation | None = None,
+) -> tuple[Matrix, Preparation]:
+    """(N, D), and how it was made; made in the `known` way, if there is one."""
+    columns: Matrix | None = None
+    if data.table_features is not None:
+        assert data.features is not None
+        columns = data.table_features.scale(data.features)
+    if planned is None:
+        if columns is not None:
+            return columns, Preparation("columns", table=data.table_features)
+        assert data.features is not None
+        return data.features, Preparation("arrays")
+    medium = "images" if data.images is not None else "texts"
     samples = data.images if data.images is not None else data.texts
-    if planned is not None and samples is not None:
-        kind = "images" if data.images is not None else "texts"
-        return planned.cache.embed(samples, _counted(f"Embedding {kind}", len(samples), progress))
-    assert data.features is not None
-    if data.kind == "arrays":
-        return data.features
-    return (scale or ColumnScale.of(data.features))(data.features)
+    assert samples is not None
+    advance = _counted(f"Embedding {medium}", len(samples), progress)
+    embedded = planned.cache.embed(samples, advance)
+    name, version = planned.embedder.name, planned.embedder.version
+    if columns is None:
+        return embedded, Preparation(medium, name, version)
+    variance = float(columns.var(0).sum())
+    divisor = balance(embedded, variance) if known is None else known.divisor
+    joined = np.concatenate([embedded / divisor, columns], axis=1)
+    return joined, Preparation(medium, name, version, data.table_features, divisor)
 
 
 def _counted(stage: str, total: int, progress: Progress | None) -> Callable[[int], None] | None:

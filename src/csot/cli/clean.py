@@ -30,8 +30,9 @@ def clean(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="A folder of images with one sub-folder per class; a .csv or .parquet table; an "
-            ".npz file, or a folder of .npy files, with features and labels.",
+            help="A folder of images with one sub-folder per class or a metadata.csv; a .csv, "
+            ".jsonl or .parquet table; an .npz file, or a folder of .npy files, with features and "
+            "labels.",
         ),
     ],
     out: Annotated[
@@ -54,7 +55,9 @@ def clean(
     features: Annotated[
         str | None,
         typer.Option(
-            help="Feature columns, comma-separated; else all numeric ones.", rich_help_panel=TABLE
+            help="Feature columns, comma-separated; else all that describe a sample. With --text "
+            "or --image they are used beside it.",
+            rich_help_panel=TABLE,
         ),
     ] = None,
     annotator: Annotated[
@@ -67,6 +70,12 @@ def clean(
     root: ImageRoot = None,
     allow_outside: AllowOutside = False,
     excel_safe: ExcelSafe = False,
+    merge_variants: Annotated[
+        bool,
+        typer.Option(
+            "--merge-variants", help="Treat labels that differ only by case or spaces as one."
+        ),
+    ] = False,
     embedder: Annotated[
         str | None,
         typer.Option(
@@ -143,6 +152,7 @@ def clean(
                 force=force,
                 allow_outside=allow_outside,
                 excel_safe=excel_safe,
+                merge_variants=merge_variants,
                 progress=progress,
             )
         if judge_with is not None:

@@ -11,7 +11,7 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from csot.cli.terminal import Terminal, program
+from csot.cli.terminal import Terminal, as_options, program
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, STATUS
 from csot.runs.noise import NoiseEstimate
@@ -26,6 +26,11 @@ def show_outcome(run: Run, terminal: Terminal) -> None:
     """How many labels are wrong, where the results are, and what comes next."""
     summary, findings = run.read_summary(), run.read_findings()
     annotators = run.read_annotators()
+    settings = summary.get("settings")
+    uses = settings.get("uses") if isinstance(settings, dict) else None
+    if isinstance(uses, str):
+        terminal.say(as_options(uses))
+        terminal.say()
     if annotators is None:
         _show_labels(findings, summary, terminal)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import warnings
@@ -37,6 +38,32 @@ def program() -> list[str]:
 
 EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 """What users can mend: one red line and exit code 2, no traceback."""
+
+
+PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
+OPTIONS = frozenset(
+    {
+        *("allow_outside", "annotator", "class_prior", "data_dir", "download", "embedder"),
+        *("features", "force", "group", "id", "image", "image_size", "label", "limit"),
+        *("duplicates", "merge_variants", "out", "resume", "root", "seed", "test", "text"),
+        *("verified", "votes", "with"),
+    }
+)
+"""Parameters of functions that are options of commands."""
+
+
+RENAMED = {"judge_with": "with"}
+
+
+def as_options(message: str) -> str:
+    """Parameters that a message of the library names in backticks, as options: `out` -> --out."""
+
+    def option(found: re.Match[str]) -> str:
+        name = found[1]
+        name = RENAMED.get(name, name)
+        return f"--{name.replace('_', '-')}" if name in OPTIONS else found[0]
+
+    return PARAMETER.sub(option, message)
 
 
 class Printable:
@@ -142,7 +169,7 @@ class Terminal:
         return Live(console=self._err, refresh_per_second=4)
 
     def _line(self, message: str, style: str) -> None:
-        text = Text(clip(one_line(message), LONGEST_MESSAGE), style=style)
+        text = Text(clip(one_line(as_options(message)), LONGEST_MESSAGE), style=style)
         self._err.print(text, soft_wrap=True, highlight=False)
 
     def _show_warning(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -87,8 +88,8 @@ def check_classes(labels: Labels, where: str) -> None:
         )
     if max(counts.values()) == 1:
         raise DataError(
-            f"{where} holds {len(counts)} labels and no two rows share one: that is no class "
-            f"label; the first are {listed(counts, 3)}"
+            f"{where} holds {len(counts)} labels and no two rows share one: that is not a "
+            f"class label; the first are {listed(counts, 3)}"
         )
     once = [str(label) for label, count in counts.items() if count == 1]
     if once:
@@ -100,7 +101,36 @@ def check_classes(labels: Labels, where: str) -> None:
         )
 
 
-# Labels as the user wrote them -> numbers of classes.
+def resolve_variants(data: LabelledData, merge: bool) -> LabelledData:
+    """Labels that differ only by case or spaces: a warning names them, or they are merged.
+
+    All variants then get the name of the most frequent one. Classes that the data names itself are
+    left alone.
+    """
+    labels = data.labels if data.votes is None else data.votes["label"].to_numpy(dtype=object)
+    counts = Counter(label for label in labels if isinstance(label, str))
+    groups: dict[str, list[str]] = {}
+    for label in sorted(counts, key=lambda name: (-counts[name], name)):
+        groups.setdefault("".join(label.split()).casefold(), []).append(label)
+    variants = [names for names in groups.values() if len(names) > 1]
+    if not variants or data.class_names is not None:
+        return data
+    if not merge:
+        shown = listed(" = ".join(map(repr, names)) for names in variants)
+        warnings.warn(
+            f"{len(variants)} class(es) are written in ways that differ only by case or spaces "
+            f"({shown}): they count as different classes; `merge_variants` makes them one",
+            DataWarning,
+            stacklevel=3,
+        )
+        return data
+    merged = {other: names[0] for names in variants for other in names}
+    changed = np.empty_like(data.labels)
+    changed[:] = [merged.get(label, label) for label in data.labels]
+    votes = data.votes
+    if votes is not None:
+        votes = votes.assign(label=[merged.get(label, label) for label in votes["label"]])
+    return replace(data, labels=changed, votes=votes)
 
 
 def class_names_of(data: LabelledData) -> list[str]:
@@ -124,9 +154,6 @@ def encode(labels: Labels, class_names: list[str], where: str) -> Tensor:
             )
         codes[row] = number[str(label)]
     return codes
-
-
-# Sample ids: text, unique.
 
 
 def tidy_ids(values: Iterable[object], where: str) -> list[str]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import pandas as pd
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from csot._core.errors import DataError
+from csot.data.columns import TableFeatures
 from csot.data.samples import Samples
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Labels = npt.NDArray[np.object_]
 Matrix = npt.NDArray[np.floating[Any]]
@@ -35,7 +34,8 @@ class Skipped:
 class LabelledData:
     """N samples with their given labels. Nothing in it is ever written back.
 
-    Exactly one of `features`, `images` and `texts` is there.
+    One of `features`, `images` and `texts` is there; images and texts may have `features` of a
+    table beside them.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class LabelledData:
     class_names: list[str] | None = None
     """The user's own order of the classes, where one was given."""
     features: Matrix | None = None
-    """(N, D); may be a memory map."""
+    """(N, D); may be a memory map. Of a table before scaling: see `table_features`."""
     pred_probs: Matrix | None = None
     """(N, C); columns in the order of `class_names`, or of the sorted labels."""
     images: list[Path] | None = None
@@ -58,6 +58,10 @@ class LabelledData:
     """The user's own table, every row of it, indexed by id."""
     label_column: str | None = None
     feature_columns: list[str] | None = None
+    table_features: TableFeatures | None = None
+    """How columns of the table become `features`, and how these are scaled."""
+    uses: str | None = None
+    """Which columns of a table are used and which are not, in words."""
     groups: npt.NDArray[np.object_] | None = None
     """(N,); samples of one group belong together, missing where a sample belongs to none."""
     votes: pd.DataFrame | None = None
@@ -68,8 +72,6 @@ class LabelledData:
     def __len__(self) -> int:
         return len(self.ids)
 
-
-# What every source of training data returns.
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -110,6 +112,8 @@ class TrainingData:
     root: Path | None = None
     """The folder of the image files; None for arrays."""
     images: list[Path] | None = None
+    table_features: TableFeatures | None = None
+    """How the columns of a table became features."""
     source: dict[str, str] = field(default_factory=dict)
     """`kind` and `path`, and `root` where there are image files: as in a run's summary."""
 
@@ -153,7 +157,7 @@ def check_labels(labels: Tensor, n: int, classes: int, where: str, missing: bool
     """int64 (n,) in 0 ... classes - 1, or -1 where `missing` allows it."""
     if labels.dtype != torch.int64 or labels.shape != (n,):
         raise DataError(
-            f"{where}: {labels.dtype} {tuple(labels.shape)}; int64 ({n},) is needed, one a sample"
+            f"{where}: {labels.dtype} {tuple(labels.shape)}; int64 ({n},) is needed, one per sample"
         )
     wrong = (labels < (-1 if missing else 0)) | (labels >= classes)
     if bool(wrong.any()):

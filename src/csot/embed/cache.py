@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import uuid
 from collections import Counter
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from csot._core.atomic import atomic_write, write_text
 from csot._core.errors import DataError, FileError
 from csot._core.files import open_zip, read_json, read_member, read_npy
 from csot.embed.embedder import Embedder, Samples
@@ -56,7 +56,7 @@ class EmbeddingCache:
             return False
 
     def embed(self, samples: Samples, advance: Callable[[int], None] | None = None) -> Rows:
-        """(N, D). `advance` is told how many samples were done, those known already included."""
+        """(N, D). `advance` is called with numbers of finished samples, known ones included."""
         hashes = [self._hash(sample) for sample in samples]
         first = dict(zip(reversed(hashes), reversed(samples), strict=True))
         wanted = dict.fromkeys(hashes)
@@ -135,10 +135,8 @@ class EmbeddingCache:
         folder = self._folder / PARTS
         folder.mkdir(exist_ok=True)
         identity = np.array(self._identity)
-        part = folder / f"{uuid.uuid4().hex}.tmp"
-        with open(part, "wb") as file:
+        with atomic_write(folder / f"{uuid.uuid4().hex}.npz") as file:
             np.savez(file, embedder=identity, hashes=np.array(keys), rows=rows)
-        os.replace(part, part.with_suffix(".npz"))
 
     def _states(self, samples: Samples, hashes: Sequence[str]) -> dict[str, list[Any]]:
         """Size, time and hash of each file; nothing for texts."""
@@ -153,13 +151,9 @@ class EmbeddingCache:
         index = {"embedder": self._identity, "rows": keys, "files": files}
         # Without an index the matrix means nothing: no moment at which the two disagree.
         (self._folder / INDEX).unlink(missing_ok=True)
-        partial = self._folder / f".{MATRIX}.tmp"
-        with open(partial, "wb") as file:
+        with atomic_write(self._folder / MATRIX) as file:
             np.save(file, matrix)
-        os.replace(partial, self._folder / MATRIX)
-        partial = self._folder / f".{INDEX}.tmp"
-        partial.write_text(json.dumps(index), encoding="utf-8")
-        os.replace(partial, self._folder / INDEX)
+        write_text(self._folder / INDEX, json.dumps(index))
         self._row = {key: row for row, key in enumerate(keys)}
         self._files = files
 

@@ -67,7 +67,7 @@ def resolve_embedder(medium: Medium, wanted: str | None = None) -> Embedder:
         name = wanted or NAME
         if name not in NETWORKS:
             raise DataError(
-                f"--embedder {wanted} is not one of {', '.join(NETWORKS)}, nor of the form "
+                f"`embedder` {wanted} is not one of {', '.join(NETWORKS)}, nor of the form "
                 f"hf:NAME, hf:FOLDER or package.module:callable; leave it out for {NAME}"
             )
         function = partial(embed_images, progress=False, model=name)
@@ -86,15 +86,15 @@ def _users_own(wanted: str) -> Embedder:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise DataError(f"--embedder {wanted}: {module_name} needs {error.name}") from error
+            raise DataError(f"`embedder` {wanted}: {module_name} needs {error.name}") from error
         raise DataError(
-            f"--embedder {wanted}: no module {module_name!r} here or among the installed packages"
+            f"`embedder` {wanted}: no module {module_name!r} here or among the installed packages"
         ) from error
     function: Any = module
     for part in attribute.split("."):
         function = getattr(function, part, None)
     if not callable(function):
-        raise DataError(f"--embedder {wanted}: {module_name} has no callable {attribute!r}")
+        raise DataError(f"`embedder` {wanted}: {module_name} has no callable {attribute!r}")
     file = getattr(module, "__file__", None)
     source = Path(file).read_bytes() if file else str(getattr(module, "__version__", "")).encode()
     return Embedder(wanted, hashlib.sha256(source).hexdigest()[:16], function, chunk=256)

@@ -7,6 +7,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +20,9 @@ from csot._core.pictures import open_rgb
 if TYPE_CHECKING:
     import torch
 
-# Models by name or folder: found on disk, in the hub's cache, or downloaded once.
-
 SECONDS = 5
 """How long the hub has to answer before it counts as out of reach."""
+FROM_THE_HUB = (401, 404, 405, 429)
 CONFIGURATION = ["*.json", "*.txt", "*.model"]
 WEIGHTS = (".safetensors", ".bin")
 """Weights that are downloaded: the first kind that the model has."""
@@ -30,7 +31,8 @@ WEIGHTS = (".safetensors", ".bin")
 def find_model(name: str, extra: str, purpose: str, remedy: str = "") -> Path:
     """The folder of a model: `name` itself, the hub's cache of it, or a download into that cache.
 
-    Without a network the error comes at once. ``remedy`` is added to its advice.
+    Where the hub cannot be reached, the error comes at once: its own library would retry for more
+    than a minute. ``remedy`` is added to the advice.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -40,11 +42,14 @@ def find_model(name: str, extra: str, purpose: str, remedy: str = "") -> Path:
     cached = _snapshot(hub, name, local_files_only=True)
     if cached is not None and _is_complete(cached):
         return cached
-    if hub.constants.HF_HUB_OFFLINE or not _answers(hub.constants.ENDPOINT):
+    trouble = "offline mode is on (HF_HUB_OFFLINE)"
+    if not hub.constants.HF_HUB_OFFLINE:
+        trouble = _trouble(hub.constants.ENDPOINT, name)
+    if trouble:
         raise DataError(
             f"the model {name!r} is neither a folder nor in the cache of the hub, and "
-            f"{hub.constants.ENDPOINT} cannot be reached; pass the folder of a model that was "
-            f"downloaded elsewhere{remedy}"
+            f"{hub.constants.ENDPOINT} cannot be reached: {trouble}; pass the folder of a model "
+            f"that was downloaded elsewhere{remedy}"
         )
     for weights in WEIGHTS:
         found = _snapshot(hub, name, allow_patterns=[*CONFIGURATION, f"*{weights}"])
@@ -89,19 +94,33 @@ def _is_complete(folder: Path) -> bool:
     return described and any(next(folder.rglob(f"*{end}"), None) for end in WEIGHTS)
 
 
-def _answers(endpoint: str) -> bool:
-    """Whether anything answers there, proxies considered."""
+def _trouble(endpoint: str, name: str) -> str:
+    """Why the hub cannot be asked for a model; empty if it answers, whatever it says of the model.
+
+    Looking up the host's name has no time limit of its own, so a thread waits for it.
+    """
+    answers: Queue[str] = Queue()
+    address = f"{endpoint}/api/models/{name}"
+    Thread(target=lambda: answers.put(_ask(address)), daemon=True).start()
     try:
-        request = urllib.request.Request(endpoint, method="HEAD")
+        return answers.get(timeout=SECONDS)
+    except Empty:
+        return f"no answer within {SECONDS} seconds"
+
+
+def _ask(address: str) -> str:
+    try:
+        request = urllib.request.Request(address, method="HEAD")
         urllib.request.urlopen(request, timeout=SECONDS).close()
-    except urllib.error.HTTPError:
-        return True
-    except (OSError, ValueError):
-        return False
-    return True
+    except urllib.error.HTTPError as error:
+        # Not found, not allowed and not now are answers of the hub; others come from on the way.
+        return "" if error.code in FROM_THE_HUB else f"HTTP {error.code} {error.reason}"
+    except urllib.error.URLError as error:
+        return str(error.reason)
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
 
-
-# Images -> features of any vision model of transformers, from the hub or a folder.
 
 PURPOSE = "embedding images by transformers"
 EXTRA = "hf"
@@ -184,14 +203,14 @@ def _load(model: str) -> tuple[Any, Any, bool]:
             network, report = package.AutoModel.from_pretrained(folder, output_loading_info=True)
         except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
             raise DataError(
-                f"--embedder hf:{model} cannot be loaded ({first_line(error)}); a vision model of "
+                f"`embedder` hf:{model} cannot be loaded ({first_line(error)}); a vision model of "
                 "transformers with its preprocessor_config.json is needed"
             ) from error
         missing = sorted(report["missing_keys"])
         untrained = [key for key in missing if not any(part in key for part in MAY_BE_MISSING)]
         if untrained:
             raise DataError(
-                f"--embedder hf:{model} lacks {len(untrained)} weights of its own architecture, "
+                f"`embedder` hf:{model} lacks {len(untrained)} weights of its own architecture, "
                 f"first {untrained[0]}: its features would be random"
             )
         device = "cuda" if torch.cuda.is_available() else "cpu"

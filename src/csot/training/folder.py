@@ -47,6 +47,8 @@ class InputFacts(Strict):
     std: list[float] | None
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
     """Training rows, of which methods remember something each."""
+    table: dict[str, Any] | None = None
+    """How columns of a table became features: `TableFeatures.as_dict`."""
 
     @model_validator(mode="after")
     def _fits(self) -> InputFacts:
@@ -106,6 +108,7 @@ class RunFolder:
             mean=None if data.mean is None else list(data.mean),
             std=None if data.std is None else list(data.std),
             rows=len(data),
+            table=None if data.table_features is None else data.table_features.as_dict(),
         )
         text = yaml.safe_dump(facts.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_text(self.path / INPUTS, text)

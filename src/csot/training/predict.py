@@ -15,6 +15,7 @@ from torch import nn
 
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
+from csot.data import TableFeatures
 from csot.data.datasets.registry import TrainingData
 from csot.data.readers.inputs import Inputs, Wanted
 from csot.data.samples import InMemory
@@ -25,7 +26,7 @@ from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Eyes, accuracy
-from csot.training.folder import InputFacts, RunFolder
+from csot.training.folder import INPUTS, InputFacts, RunFolder
 
 Which = Literal["best", "last"]
 CONFIDENCE, PREDICTED = "confidence", "predicted_label"
@@ -61,6 +62,7 @@ class Predictor:
 
     def __init__(self, run: str | Path, checkpoint: Which = "best") -> None:
         folder = RunFolder(Path(run))
+        self._path = folder.path
         config, self._facts = folder.read_config(), folder.read_inputs()
         found = folder.checkpoints.load(checkpoint)
         if found is None:
@@ -77,7 +79,11 @@ class Predictor:
     def wanted(self) -> Wanted:
         """What it can be shown."""
         facts = self._facts
-        return Wanted(facts.kind, tuple(facts.shape), list(facts.class_names))
+        table = None
+        if facts.table is not None:
+            with naming(self._path / INPUTS, "a description of the inputs", "train it anew"):
+                table = TableFeatures.from_dict(facts.table)
+        return Wanted(facts.kind, tuple(facts.shape), list(facts.class_names), table)
 
     def __call__(self, inputs: Inputs) -> Predicted:
         eyes = Eyes(self._plain, self._batch, self._device, Ranks())

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from csot._core.files import refuse_overlap
 from csot.data.datasets.registry import TrainingData, read_training_data
 from csot.data.noise import NoisyLabels, parse_noise
-from csot.data.overlap import refuse_overlap
 from csot.data.readers.table import Columns
 from csot.runs import Run
 from csot.training.build import generator_for

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from csot._core.errors import DataError
-from csot.data.datasets.cifar_files import Part, joined, read_binary, read_names, read_python
-from csot.data.datasets.download import Archive, fetch_archive
+from csot.data.datasets.core.cifar_files import Part, joined, read_binary, read_names, read_python
+from csot.data.datasets.core.download import Archive, fetch_archive
+from csot.data.datasets.core.request import Request
 from csot.data.samples import InMemory
 from csot.data.types import TestSet, TrainingData
 
@@ -106,6 +107,12 @@ CIFAR100 = Form(
     std=(0.267, 0.256, 0.276),
 )
 FORMS = {form.name: form for form in (CIFAR10, CIFAR100)}
+NAMES = tuple(FORMS)
+
+
+def read(name: str, request: Request) -> TrainingData:
+    """The official files, which may be downloaded."""
+    return read_cifar(name, request.data_dir, request.download)
 
 
 def read_cifar(
@@ -154,7 +161,7 @@ def find_folder(form: Form, data_dir: Path, download: bool = False) -> tuple[Pat
     folders = " or ".join(f"{data_dir / layout.archive.folder}/" for layout in form.layouts)
     raise DataError(
         f"{form.name} is not there: {folders} is needed. Unpack {layout.archive.url} in "
-        f"{data_dir}, name another folder with --data-dir, or let --download fetch it"
+        f"{data_dir}, name another folder with `data_dir`, or let `download` fetch it"
     )
 
 

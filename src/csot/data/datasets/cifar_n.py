@@ -11,8 +11,9 @@ from torch import Tensor
 
 from csot._core.errors import DataError, listed
 from csot.data.datasets.cifar import coarse_names, read_cifar
-from csot.data.datasets.cifar_files import checked_labels
-from csot.data.datasets.restricted_pickle import read_torch_zip
+from csot.data.datasets.core.cifar_files import checked_labels
+from csot.data.datasets.core.request import Request
+from csot.data.datasets.core.restricted_pickle import read_torch_zip
 from csot.data.types import TestSet, TrainingData
 
 PLACE = "https://github.com/UCSC-REAL/cifar-10-100n"
@@ -40,6 +41,12 @@ LABELS = {
     "cifar100n": _Labels("cifar100", "CIFAR-100_human.pt", "clean_label", "noisy_label"),
     COARSE: _Labels("cifar100", "CIFAR-100_human.pt", "clean_coarse_label", "noisy_coarse_label"),
 }
+NAMES = tuple(LABELS)
+
+
+def read(name: str, request: Request) -> TrainingData:
+    """The labels from their file, the images from CIFAR's."""
+    return read_cifar_n(name, request.data_dir, request.download)
 
 
 def read_cifar_n(

@@ -18,7 +18,13 @@ from torch import Tensor
 
 from csot._core.errors import DataError
 from csot._core.pictures import Containment
-from csot.data.datasets.file_lists import check_files, read_labelled_lines, read_lines, warn_count
+from csot.data.datasets.core.file_lists import (
+    check_files,
+    read_labelled_lines,
+    read_lines,
+    warn_count,
+)
+from csot.data.datasets.core.request import Request
 from csot.data.samples import ImageFiles
 from csot.data.types import TestSet, TrainingData
 
@@ -29,12 +35,21 @@ MEAN, STD = (0.6959, 0.6537, 0.6371), (0.3113, 0.3192, 0.3214)
 PREFIX = "images/"
 PLACE = "https://github.com/Cysu/noisy_label"
 
+NAMES = ("clothing1m",)
+
 
 @dataclass(frozen=True)
 class Counts:
     train: int = 1_000_000
     test: int = 10_526
     val: int = 14_313
+
+
+def read(name: str, request: Request) -> TrainingData:
+    """The official files."""
+    return read_clothing1m(
+        request.data_dir, request.image_size, allow_outside=request.allow_outside
+    )
 
 
 def read_clothing1m(
@@ -83,7 +98,7 @@ def _places(data_dir: Path) -> tuple[Path, Path]:
     raise DataError(
         f"clothing1m is not there: {data_dir / listing}, the other lists beside it and "
         f"{data_dir}/images/ are needed. Its authors give it on request ({PLACE}); name another "
-        "folder with --data-dir"
+        "folder with `data_dir`"
     )
 
 

@@ -7,6 +7,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from csot.data.datasets.core.request import Request
 from csot.data.samples import InMemory
 from csot.data.types import TestSet, TrainingData
 
@@ -15,6 +16,12 @@ SPLIT_SEED = 20231
 """Part of the data set: another seed is another data set."""
 MEAN, STD = (0.3054,), (0.3760,)
 """Of the training pixels in [0, 1]."""
+NAMES = ("digits",)
+
+
+def read(name: str, request: Request) -> TrainingData:
+    """Needs no files."""
+    return read_digits()
 
 
 def read_digits() -> TrainingData:

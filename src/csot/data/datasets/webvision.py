@@ -19,7 +19,13 @@ from torch import Tensor
 
 from csot._core.errors import DataError, DataWarning, listed
 from csot._core.pictures import SUFFIXES, Containment
-from csot.data.datasets.file_lists import check_files, read_labelled_lines, read_lines, warn_count
+from csot.data.datasets.core.file_lists import (
+    check_files,
+    read_labelled_lines,
+    read_lines,
+    warn_count,
+)
+from csot.data.datasets.core.request import Request
 from csot.data.samples import ImageFiles
 from csot.data.types import IMAGENET_MEAN, IMAGENET_STD, TestSet, TrainingData
 
@@ -29,12 +35,19 @@ SIZE = 320
 PLACE = "https://data.vision.ee.ethz.ch/cvl/webvision/dataset2017.html"
 IMAGENET_FOLDERS = ("imagenet/val", "Imagenet_val", "imagenet_val", "ILSVRC2012_img_val")
 
+NAMES = ("webvision",)
+
 
 @dataclass(frozen=True)
 class Counts:
     train: int = 65_944
     val: int = 2_500
     imagenet: int = 2_500
+
+
+def read(name: str, request: Request) -> TrainingData:
+    """The official files."""
+    return read_webvision(request.data_dir, request.image_size, allow_outside=request.allow_outside)
 
 
 def read_webvision(
@@ -81,7 +94,7 @@ def _root(data_dir: Path) -> Path:
     raise DataError(
         f"webvision is not there: {data_dir}/info/train_filelist_google.txt, {data_dir}/google/, "
         f"{data_dir}/val_images_256/ and {data_dir}/imagenet/val/ are needed. Get them from "
-        f"{PLACE} (Google images, resized), or name another folder with --data-dir"
+        f"{PLACE} (Google images, resized), or name another folder with `data_dir`"
     )
 
 
@@ -136,7 +149,7 @@ def _imagenet(root: Path, synsets: list[str]) -> tuple[list[Path], Tensor] | Non
         )
     missing = [name for name in names if not (folder / name).is_dir()]
     if missing:
-        raise DataError(f"{folder} has no folder {listed(missing, 3)}: one a class is needed")
+        raise DataError(f"{folder} has no folder {listed(missing, 3)}: one per class is needed")
     paths: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(names):

@@ -39,7 +39,7 @@ def parse_noise(text: str) -> Noise:
     try:
         rate = float(number)
     except ValueError as error:
-        raise DataError(f"noise {text!r}: {number!r} is no rate; write {kind}:0.4") from error
+        raise DataError(f"noise {text!r}: {number!r} is not a rate; write {kind}:0.4") from error
     if not 0 <= rate <= 1:
         hint = f"; write {kind}:{rate / 100:g}" if 1 < rate <= 100 else ""
         raise DataError(f"noise {text!r}: the rate {rate:g} is not within 0 and 1{hint}")

@@ -22,7 +22,9 @@ ROWS = 8192
 def check_matrix(values: npt.NDArray[Any], where: str, columns: list[str] | None = None) -> Matrix:
     """`values` as floats, (N, D); an error names the row and column of what is not finite."""
     if values.ndim != 2 or 0 in values.shape:
-        remedy = "flatten each row: reshape(len(x), -1)" if values.ndim > 2 else "one row a sample"
+        remedy = (
+            "flatten each row: reshape(len(x), -1)" if values.ndim > 2 else "one row per sample"
+        )
         raise DataError(f"{where} has shape {values.shape}; (N, D) is needed: {remedy}")
     if values.dtype.kind not in "fiub":
         raise DataError(f"{where} has the type {values.dtype}; real numbers are needed")
@@ -43,24 +45,47 @@ def check_matrix(values: npt.NDArray[Any], where: str, columns: list[str] | None
     return values.astype(np.float32 if values.dtype.itemsize <= 2 else np.float64)
 
 
-# An .npz file, or a folder of .npy files: features, labels and what may go with them.
-
 Arrays = Mapping[str, npt.NDArray[Any]]
 NAMES = ("features", "labels", "pred_probs", "ids", "class_names")
+ALIASES = {
+    "X": "features",
+    "x": "features",
+    "y": "labels",
+    "train": "features",
+    "train_features": "features",
+    "train_labels": "labels",
+    "X_train": "features",
+    "x_train": "features",
+    "y_train": "labels",
+    "test": "test_features",
+    "X_test": "test_features",
+    "x_test": "test_features",
+    "y_test": "test_labels",
+}
+"""Other names of arrays."""
+SPLIT_NAMES = ("test_features", "test_labels", "true_labels")
 
 
 def is_array_folder(folder: Path) -> bool:
-    return (folder / "features.npy").exists() or (folder / "labels.npy").exists()
+    """Whether it holds features or labels as .npy files."""
+    names = [name for name, known in ALIASES.items() if known in ("features", "labels")]
+    return any((folder / f"{name}.npy").exists() for name in ("features", "labels", *names))
 
 
-def read_npz(path: Path, labelled: bool = True) -> LabelledData:
-    """Keys `features` and `labels`; `pred_probs`, `ids` and `class_names` if there."""
-    return from_arrays(path, *load_npz(path, NAMES), labelled)
+def read_arrays(path: Path, labelled: bool = True) -> LabelledData:
+    """`features` and `labels` of an .npz file or a folder of .npy files, where they are
+    memory-mapped; `pred_probs`, `ids` and `class_names` if there."""
+    return from_arrays(path, *load_arrays(path), labelled)
 
 
-def read_array_folder(folder: Path, labelled: bool = True) -> LabelledData:
-    """`features.npy` (memory-mapped) and `labels.npy`; the optional arrays likewise."""
-    return from_arrays(folder, *load_array_folder(folder, NAMES), labelled)
+def load_arrays(path: Path) -> tuple[Arrays, list[str]]:
+    """The arrays by their first names, and every name that is there."""
+    wanted = [*NAMES, *SPLIT_NAMES, *ALIASES]
+    found, held = load_array_folder(path, wanted) if path.is_dir() else load_npz(path, wanted)
+    arrays = {ALIASES.get(name, name): array for name, array in found.items()}
+    if len(arrays) < len(found):
+        raise DataError(f"{path} holds the same array under two names: {', '.join(held)}")
+    return arrays, held
 
 
 def load_npz(path: Path, names: Collection[str]) -> tuple[Arrays, list[str]]:
@@ -84,7 +109,7 @@ def load_array_folder(folder: Path, names: Collection[str]) -> tuple[Arrays, lis
     held = sorted(path.stem for path in folder.glob("*.npy"))
 
     def load(name: str) -> npt.NDArray[Any]:
-        large = name.endswith("features") or name == "pred_probs"
+        large = ALIASES.get(name, name).endswith("features") or name == "pred_probs"
         return read_npy(folder / f"{name}.npy", mapped=large)
 
     return {name: _load(folder, name, load) for name in names if name in held}, held
@@ -95,7 +120,8 @@ def _load(path: Path, name: str, load: Callable[[str], npt.NDArray[Any]]) -> npt
         return load(name)
     except FileError as error:
         if is_of_objects(error):
-            remedy = ".astype(str)" if name != "features" else ".astype('float32')"
+            is_number = ALIASES.get(name, name).endswith("features")
+            remedy = ".astype('float32')" if is_number else ".astype(str)"
             raise DataError(
                 f"{path}: {name} holds Python objects, and pickles are not read because they can "
                 f"run code; save {name}{remedy} instead"
@@ -182,19 +208,10 @@ def _check_probabilities(
     return check_matrix(pred_probs, where)
 
 
-# Arrays with a training and a test part in one .npz file, or in one folder of .npy files.
-
-ALIASES = {
-    "train": "features",
-    "train_features": "features",
-    "train_labels": "labels",
-    "test": "test_features",
-}
-EXTRA = ("test_features", "test_labels", "true_labels")
-
-
 @dataclass(frozen=True)
 class ArraySplits:
+    """Arrays with a training and, where there is one, a test part."""
+
     train: LabelledData
     test: LabelledData | None
     true_labels: Labels | None
@@ -202,16 +219,10 @@ class ArraySplits:
 
 def read_array_splits(path: Path) -> ArraySplits | None:
     """None where `path` holds no arrays."""
-    wanted = [*NAMES, *EXTRA, *ALIASES]
-    if path.is_file() and path.suffix.lower() == ".npz":
-        found, held = load_npz(path, wanted)
-    elif path.is_dir() and (is_array_folder(path) or any(path.glob("train*.npy"))):
-        found, held = load_array_folder(path, wanted)
-    else:
+    is_file = path.is_file() and path.suffix.lower() == ".npz"
+    if not is_file and not (path.is_dir() and is_array_folder(path)):
         return None
-    arrays = {ALIASES.get(name, name): array for name, array in found.items()}
-    if len(arrays) < len(found):
-        raise DataError(f"{path} holds the same array under two names: {', '.join(held)}")
+    arrays, held = load_arrays(path)
     train = from_arrays(path, arrays, held)
     true_labels = None
     if "true_labels" in arrays:

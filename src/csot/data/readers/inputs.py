@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from csot._core.errors import DataError, DataWarning, listed, nearest
-from csot._core.pictures import SUFFIXES, Containment, fault
-from csot.data.datasets.registry import NAMES, read_training_data
-from csot.data.labels import encode, tidy_ids, tidy_labels
-from csot.data.readers.arrays import (
-    Arrays,
-    check_matrix,
-    is_array_folder,
-    load_array_folder,
-    load_npz,
-    named,
-)
-from csot.data.readers.table import Columns, read_table
-from csot.data.readers.table_file import CSV_SUFFIXES, PARQUET_SUFFIXES
-from csot.data.samples import ImageFiles, InMemory, Kind, Samples
-from csot.data.types import LabelledData, Labels, Matrix
-
-ARRAYS = ("features", "labels", "ids", "class_names")
+from csot._core.errors import DataError, listed, nearest
+from csot.data.columns import TableFeatures
+from csot.data.datasets.registry import dataset_names, read_training_data
+from csot.data.labels import encode
+from csot.data.readers.path import read_data
+from csot.data.readers.table import Columns
+from csot.data.readers.table_file import is_table
+from csot.data.readers.tensors import samples_of, warn_skipped
+from csot.data.samples import Kind, Samples
+from csot.data.types import LabelledData
 
 
 @dataclass(frozen=True)
@@ -38,6 +27,8 @@ class Wanted:
     kind: Kind
     shape: tuple[int, ...]
     class_names: list[str]
+    table_features: TableFeatures | None = None
+    """How columns of a table became features, if it was trained on a table."""
 
 
 @dataclass(frozen=True)
@@ -60,23 +51,18 @@ def read_inputs(
     allow_outside: bool = False,
 ) -> Inputs:
     """A name stands for its test set; else `data` is the path of images, a table or arrays."""
-    path = Path(data)
-    if str(data) in NAMES and not path.exists():
+    path, names = Path(data), dataset_names()
+    if str(data) in names and not path.exists():
         found = _named(str(data), wanted, data_dir, allow_outside)
     elif not path.exists():
         raise DataError(
-            f"{data} is neither a path nor one of {listed(NAMES, len(NAMES))}"
-            f"{nearest(str(data), NAMES)}"
+            f"{data} is neither a path nor one of {listed(names, len(names))}"
+            f"{nearest(str(data), names)}"
         )
-    elif path.suffix.lower() in CSV_SUFFIXES | PARQUET_SUFFIXES and path.is_file():
-        found = _table(path, wanted, columns or Columns(), root, allow_outside)
-    elif (columns or Columns()) != Columns() or root is not None:
-        raise DataError(f"{path} is no table: --label, --image, --id and --root are for tables")
-    elif path.is_dir() and not is_array_folder(path):
-        found = _images(path, wanted, allow_outside)
     else:
-        found = _arrays(path, wanted)
-    _check_shape(str(data), found.samples, wanted)
+        found = _from_path(path, wanted, columns or Columns(), root, allow_outside)
+    if found.samples.shape != wanted.shape:
+        raise DataError(f"{data} holds {_what(found.samples.shape)}; {_needs(wanted)}")
     return found
 
 
@@ -85,131 +71,52 @@ def _named(name: str, wanted: Wanted, data_dir: Path | None, allow_outside: bool
     if not known.tests:
         raise DataError(f"{name} has no test set")
     test = known.tests[0]
-    _check_shape(name, test.samples, wanted)
+    if test.samples.shape != wanted.shape:  # before its classes are compared
+        raise DataError(f"{name} holds {_what(test.samples.shape)}; {_needs(wanted)}")
     labels = np.array([known.class_names[label] for label in test.labels.tolist()], dtype=object)
     ids = [str(row) for row in range(len(test.samples))]
     return Inputs(test.samples, ids, encode(labels, wanted.class_names, name))
 
 
-def _table(
+def _from_path(
     path: Path, wanted: Wanted, columns: Columns, root: Path | None, allow_outside: bool
 ) -> Inputs:
-    if wanted.kind == "images" and columns.image is None:
+    if wanted.kind == "images" and columns.image is None and is_table(path):
         raise DataError(
-            f"{path} is a table, and {_needs(wanted)}: name the column of their paths with --image"
+            f"{path} is a table, and {_needs(wanted)}: name the column of their paths with `image`"
         )
-    read = read_table(path, columns, root, labelled=False, allow_outside=allow_outside)
-    if read.features is not None and read.features.shape[1] != wanted.shape[0]:
-        chosen = listed(read.feature_columns or [], 5)
+    data = read_data(
+        path,
+        columns,
+        root,
+        labelled=False,
+        allow_outside=allow_outside,
+        fitted=wanted.table_features,
+    )
+    if wanted.kind != "images" and data.images is not None:
+        raise DataError(f"{path} holds images; {_needs(wanted)}")
+    samples = samples_of(data, wanted.shape[-1], path)
+    if samples.shape != wanted.shape and data.feature_columns is not None:
+        chosen = listed(data.feature_columns, 5)
         raise DataError(
-            f"{path} has {read.features.shape[1]} numeric columns ({chosen}), but {_needs(wanted)}"
-            "; name a column of labels with --label, and one of ids with --id"
+            f"{path} has {_what(samples.shape)} ({chosen}), but {_needs(wanted)}; name a column of "
+            "labels with `label`, and one of ids with `id`"
         )
-    _tell_skipped(path, [skipped.id for skipped in read.skipped])
-    labels = None if columns.label is None else encode(read.labels, wanted.class_names, str(path))
-    return Inputs(_samples(read, wanted), read.ids, labels)
+    warn_skipped(path, data)
+    return Inputs(samples, data.ids, _labels(data, wanted, path))
 
 
-def _samples(read: LabelledData, wanted: Wanted) -> Samples:
-    if read.images is not None:
-        return ImageFiles(read.images, wanted.shape[-1])
-    assert read.features is not None
-    return InMemory(_float32(read.features))
-
-
-def _float32(features: Matrix) -> torch.Tensor:
-    return torch.from_numpy(np.array(features, dtype=np.float32))
-
-
-def _arrays(path: Path, wanted: Wanted) -> Inputs:
-    if path.is_dir():
-        arrays, held = load_array_folder(path, ARRAYS)
-    elif path.suffix.lower() == ".npz":
-        arrays, held = load_npz(path, ARRAYS)
-    else:
-        raise DataError(
-            f"{path}: files of this kind are not read; pass a folder of images, .csv, .tsv, "
-            ".parquet or .npz"
-        )
-    if "features" not in arrays:
-        raise DataError(
-            f"{path} has no array 'features'; it holds {listed(held) or 'nothing'}"
-            f"{nearest('features', held)}"
-        )
-    features = check_matrix(arrays["features"], f"{path}: features")
-    for name in ("labels", "ids"):
-        if name in arrays and arrays[name].shape != (len(features),):
-            raise DataError(
-                f"{path}: {name} has shape {arrays[name].shape}; ({len(features)},) is needed"
-            )
-    ids = tidy_ids(arrays.get("ids", range(len(features))), f"{path}: ids")
-    labels = _array_labels(path, arrays)
-    codes = None if labels is None else encode(labels, wanted.class_names, f"{path}: labels")
-    return Inputs(InMemory(_float32(features)), ids, codes)
-
-
-def _array_labels(path: Path, arrays: Arrays) -> Labels | None:
-    if "labels" not in arrays:
+def _labels(data: LabelledData, wanted: Wanted, path: Path) -> torch.Tensor | None:
+    """Sub-folders of images are labels only if one of them is a class that the network knows."""
+    present = {str(label) for label in data.labels if label is not None}
+    if not present or (data.kind == "images" and not present & set(wanted.class_names)):
         return None
-    labels = tidy_labels(arrays["labels"], f"{path}: labels")
-    if "class_names" not in arrays:
-        return labels
-    return named(labels, [str(name) for name in arrays["class_names"].ravel()], path)
-
-
-def _images(folder: Path, wanted: Wanted, allow_outside: bool) -> Inputs:
-    """All images below the folder. Where its sub-folders are classes, they are the labels."""
-    if wanted.kind != "images":
-        raise DataError(f"{folder} is a folder of images; {_needs(wanted)}")
-    paths: list[Path] = []
-    broken: list[str] = []
-    allowed = Containment(folder, allow_outside)
-    for path in _image_files(folder):
-        if allowed.allows(path) and fault(path) is None:
-            paths.append(path)
-        else:
-            broken.append(path.relative_to(folder).as_posix())
-    if not paths:
-        raise DataError(f"{folder} has no readable image; read are {listed(sorted(SUFFIXES))}")
-    _tell_skipped(folder, broken)
-    ids = [path.relative_to(folder).as_posix() for path in paths]
-    tops = [name.partition("/")[0] if "/" in name else None for name in ids]
-    labels = None
-    if any(top in wanted.class_names for top in tops):
-        labels = encode(np.array(tops, dtype=object), wanted.class_names, f"{folder}: sub-folders")
-    return Inputs(ImageFiles(paths, wanted.shape[-1]), ids, labels)
-
-
-def _image_files(folder: Path) -> list[Path]:
-    found = []
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [
-            Path(where, name)
-            for name in sorted(files)
-            if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
-        ]
-    return found
-
-
-def _tell_skipped(path: Path, skipped: Sequence[str]) -> None:
-    if skipped:
-        warnings.warn(
-            f"{path}: {len(skipped):,} cannot be read and are left out, first {skipped[0]}",
-            DataWarning,
-            stacklevel=4,
-        )
-
-
-def _check_shape(data: str, samples: Samples, wanted: Wanted) -> None:
-    if samples.shape != wanted.shape:
-        raise DataError(f"{data} holds {_what(samples.shape)}; {_needs(wanted)}")
+    where = f"{path}: sub-folders" if data.kind == "images" else str(path)
+    return encode(data.labels, wanted.class_names, where)
 
 
 def _what(shape: tuple[int, ...]) -> str:
-    if len(shape) == 1:
-        return f"{shape[0]} features a row"
-    return f"images of shape {shape}"
+    return f"{shape[0]} features per row" if len(shape) == 1 else f"images of shape {shape}"
 
 
 def _needs(wanted: Wanted) -> str:

@@ -1,50 +1,121 @@
-"""One door for every kind of input."""
+"""One way to read data for cleaning, training and predicting: whatever the data is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from csot._core.errors import DataError
 from csot._core.pictures import fault
-from csot.data.readers.arrays import is_array_folder, read_array_folder, read_npz
+from csot.data.columns import TableFeatures
+from csot.data.labels import resolve_variants
+from csot.data.readers.arrays import is_array_folder, read_arrays
 from csot.data.readers.folder import read_image_folder
-from csot.data.readers.table import Columns, read_table
-from csot.data.readers.table_file import CSV_SUFFIXES, PARQUET_SUFFIXES
+from csot.data.readers.frame import is_frame, read_frame
+from csot.data.readers.table import Columns, Reading, read_table
+from csot.data.readers.table_file import READ, TableFile, is_table
 from csot.data.types import LabelledData
+
+METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+FILE_NAME = "file_name"
+"""The column of a Hugging Face image folder that names the images."""
+LABEL_NAMES = ("label", "labels", "class", "category", "target")
 
 
 def read_data(
-    path: Path,
+    source: Any,
     columns: Columns | None = None,
     root: Path | None = None,
     check: Callable[[Path], str | None] = fault,
     labelled: bool = True,
     allow_outside: bool = False,
+    *,
+    fitted: TableFeatures | None = None,
+    merge_variants: bool = False,
 ) -> LabelledData:
-    """What `path` is: a folder of images or arrays, a table, or an .npz file.
+    """Samples and their labels, from a path or from a table in memory.
 
-    Unless it has to be `labelled`, labels may be missing or all the same. Images outside of the
-    data folder are read only with `allow_outside`.
+    Parameters
+    ----------
+    source : path, pandas.DataFrame or datasets.Dataset
+        A path is that of a folder of images, with one sub-folder per class or a `metadata.csv`;
+        of a table; of an .npz file or a folder of .npy files.
+    columns : Columns, optional
+        Which column of a table is what.
+    root : Path, optional
+        Where image paths of a table start; else in its own folder.
+    check : callable, default=fault
+        Says what is wrong with an image, or None; a cache may spare it the decoding.
+    labelled : bool, default=True
+        If False, labels may be missing or all the same, and images may lie in no class folder.
+    allow_outside : bool, default=False
+        Whether images outside of the data folder are read.
+    fitted : TableFeatures, optional
+        How the columns of a table become features; else it is learned from the table.
+    merge_variants : bool, default=False
+        Whether labels that differ only by case or spaces become one; else a warning names them.
     """
-    columns = columns or Columns()
+    data = _read(source, columns or Columns(), root, check, labelled, allow_outside, fitted)
+    return resolve_variants(data, merge_variants)
+
+
+def _read(
+    source: Any,
+    columns: Columns,
+    root: Path | None,
+    check: Callable[[Path], str | None],
+    labelled: bool,
+    allow_outside: bool,
+    fitted: TableFeatures | None,
+) -> LabelledData:
+    if is_frame(source):
+        reading = Reading(root or Path.cwd(), check, labelled, allow_outside, fitted)
+        return read_frame(source, columns, reading)
+    path = Path(source)
     if not path.exists():
         raise DataError(f"{path} does not exist; pass a folder of images, a table or an .npz file")
-    suffix = path.suffix.lower()
-    if path.is_file() and suffix in CSV_SUFFIXES | PARQUET_SUFFIXES:
-        return read_table(path, columns, root, check, labelled, allow_outside)
+    reading = Reading(root or path.parent, check, labelled, allow_outside, fitted)
+    if is_table(path):
+        return read_table(path, columns, reading)
+    if path.is_dir() and not is_array_folder(path):
+        described = find_metadata(path, columns, labelled)
+        if described is not None:
+            return read_table(*described, replace(reading, root=root or path))
     if columns != Columns() or root is not None:
         raise DataError(
-            f"{path} is no table: --label, --text, --image, --id, --group, --features, --annotator "
-            "and --root are for CSV and Parquet files"
+            f"{path} is not a table: `label`, `text`, `image`, `id`, `group`, `features`, "
+            "`annotator` and `root` are for CSV, JSON lines and Parquet files"
         )
-    if path.is_dir():
-        if is_array_folder(path):
-            return read_array_folder(path, labelled)
+    if path.is_dir() and not is_array_folder(path):
         return read_image_folder(path, check, labelled, allow_outside)
-    if suffix == ".npz":
-        return read_npz(path, labelled)
+    if path.is_dir() or path.suffix.lower() == ".npz":
+        return read_arrays(path, labelled)
     raise DataError(
-        f"{path}: files of the kind {suffix or 'without an ending'!r} are not read; pass a folder "
-        "of images, .csv, .tsv, .parquet or .npz"
+        f"{path}: files of the kind {path.suffix.lower() or 'without an ending'!r} are not read; "
+        f"pass a folder of images, {READ}"
     )
+
+
+def find_metadata(folder: Path, columns: Columns, labelled: bool) -> tuple[Path, Columns] | None:
+    """The table of a Hugging Face image folder, and its columns; None where it has none.
+
+    Without a label column of its own, the sub-folders are the classes, and it is not used.
+    """
+    path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
+    if path is None:
+        return None
+    names = TableFile(path).names
+    if FILE_NAME not in names:
+        return None
+    label = columns.label
+    if label is None:
+        others = [name for name in names if name != FILE_NAME]
+        known = [name for name in others if name.lower() in LABEL_NAMES]
+        label = next(iter(known or (others if len(others) == 1 else [])), None)
+    if label is None and (columns == Columns() or labelled):
+        return None
+    image = columns.image or FILE_NAME
+    identity = columns.id or (None if columns.annotator else image)
+    return path, replace(columns, label=label, image=image, id=identity)

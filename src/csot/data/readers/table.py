@@ -1,8 +1,7 @@
-"""A CSV or Parquet table with a label column, and text, image paths or numbers beside it."""
+"""A table with a label column, and texts, image paths or other columns to judge the labels by."""
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,18 +10,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from csot._core.errors import DataError, DataWarning, clip, listed, nearest
+from csot._core.errors import DataError, clip, listed, nearest
 from csot._core.pictures import ALLOW_OUTSIDE, OUTSIDE, Containment, fault
 from csot._core.text import cell_text
+from csot.data.columns import TableFeatures
+from csot.data.columns.kinds import NUMBERS, suspect
 from csot.data.labels import check_classes, tidy_ids, tidy_labels
-from csot.data.readers.arrays import check_matrix
-from csot.data.readers.table_file import column_names, load_table
-from csot.data.types import LabelledData, Matrix, Skipped
+from csot.data.readers.table_file import TableFile
+from csot.data.types import LabelledData, Skipped
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what. With neither text nor image, the features are numeric columns."""
+    """Which column is what.
+
+    With neither text nor image, the features are the columns that describe a sample; with one of
+    them, the columns in ``features`` stand beside its embedding.
+    """
 
     label: str | None = None
     text: str | None = None
@@ -33,90 +37,95 @@ class Columns:
     annotator: str | None = None
     """With it, a row is one annotator's vote, and a sample may have several rows."""
 
+    @property
+    def named(self) -> set[str | None]:
+        """Those that are not features."""
+        return {self.label, self.id, self.group, self.text, self.image, self.annotator}
 
-def read_table(
-    path: Path,
-    columns: Columns,
-    root: Path | None = None,
-    check: Callable[[Path], str | None] = fault,
-    labelled: bool = True,
-    allow_outside: bool = False,
-) -> LabelledData:
-    """The table as samples. Image paths start from `root`, else from the table's own folder.
 
-    A row whose image lies outside of that folder is left out, unless `allow_outside` is given.
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read."""
 
-    Unless it has to be `labelled`, the label column may be left out; then every label is None.
-    """
-    names = column_names(path)
-    columns = _settle(columns, names, path, labelled)
-    named = {columns.label, columns.id, columns.group, columns.text, columns.image}
-    named |= {columns.annotator}
-    numeric: set[str] = set()
-    if columns.text is None and columns.image is None:
-        numeric = set(columns.features or names) - named
-    table = load_table(path, numeric)
+    root: Path
+    """Where image paths start."""
+    check: Callable[[Path], str | None] = fault
+    """Says what is wrong with an image; a cache may spare it the decoding."""
+    labelled: bool = True
+    """If not, labels may be missing or all the same."""
+    allow_outside: bool = False
+    """Whether images outside of ``root`` are read; else their rows are left out."""
+    fitted: TableFeatures | None = None
+    """How columns become features; else it is learned from the table itself."""
+
+
+def read_table(path: Path, columns: Columns, reading: Reading) -> LabelledData:
+    """The table file as samples."""
+    file = TableFile(path)
+    columns = settle(columns, file.names, str(path), reading.labelled)
+    return from_table(
+        file.load(_numeric(columns, file.names, reading)), columns, str(path), reading
+    )
+
+
+def from_table(table: pd.DataFrame, columns: Columns, where: str, reading: Reading) -> LabelledData:
+    """The rows as samples. ``columns`` are settled; ``where`` names the table in errors."""
     votes = None
     if columns.annotator is not None:
         assert columns.id is not None
         assert columns.label is not None
-        votes, table = split_votes(table, columns.id, columns.annotator, columns.label, path)
-    where = f"{path}: column {columns.label!r}"
+        votes, table = split_votes(table, columns.id, columns.annotator, columns.label, where)
+    labels_of = f"{where}: column {columns.label!r}"
     given = [None] * len(table) if columns.label is None else table[columns.label]
-    labels = tidy_labels(given, where)
     ids = range(len(table)) if columns.id is None else table[columns.id]
-    keys = tidy_ids(ids, str(path) if columns.id is None else f"{path}: column {columns.id!r}")
-    table.index = pd.Index(keys, dtype=object)
-    whole = LabelledData(
+    keys = tidy_ids(ids, where if columns.id is None else f"{where}: column {columns.id!r}")
+    table = table.set_axis(pd.Index(keys, dtype=object), axis=0)
+    data = LabelledData(
         kind="table",
-        root=(root or path.parent),
+        root=reading.root,
         ids=keys,
-        labels=labels,
+        labels=tidy_labels(given, labels_of),
         table=table,
         label_column=columns.label,
         votes=votes,
     )
     if columns.text is not None:
-        data = _with_texts(whole, columns.text)
+        data = _with_texts(data, columns.text)
     elif columns.image is not None:
-        allowed = Containment(whole.root, allow_outside)
-        data = _with_images(whole, columns.image, path, check, allowed)
-    else:
-        if columns.features is None:
-            columns = replace(columns, features=_numeric_columns(table, named, path))
-        chosen = list(columns.features or ())
-        features = _matrix(table, chosen, path)
-        data = replace(whole, features=features, feature_columns=chosen)
+        data = _with_images(data, columns.image, where, reading)
+    data = _with_features(data, columns, where, reading.fitted)
     if columns.group is not None:
         groups = [cell_text(cell) or None for cell in table[columns.group].reindex(data.ids)]
         data = replace(data, groups=np.array(groups, dtype=object))
-    if labelled:
-        check_classes(data.labels if votes is None else votes["label"].to_numpy(), where)
+    if reading.labelled:
+        check_classes(data.labels if votes is None else votes["label"].to_numpy(), labels_of)
     return data
 
 
-def _settle(columns: Columns, names: list[str], path: Path, labelled: bool) -> Columns:
+def _numeric(columns: Columns, names: list[str], reading: Reading) -> set[str]:
+    """Columns of a CSV that are read as numbers where they can be; all others stay text."""
+    if reading.fitted is not None:
+        return {one.name for one in reading.fitted.of_kind(*NUMBERS)}
+    if columns.features is None and (columns.text is not None or columns.image is not None):
+        return set()
+    return {name for name in columns.features or names if suspect(name) is None} - columns.named
+
+
+def settle(columns: Columns, names: list[str], where: str, labelled: bool) -> Columns:
     """Every name exists; an `id` column is found by its name."""
     if columns.label is None and labelled:
         raise DataError(
-            f"{path} is a table: name its label column with --label; it has {listed(names)}"
+            f"{where} is a table: name its label column with `label`; it has {listed(names)}"
         )
     if columns.text is not None and columns.image is not None:
-        raise DataError("--text and --image are both given: one sample is either, drop one")
-    given = {
-        "--label": columns.label,
-        "--text": columns.text,
-        "--image": columns.image,
-        "--id": columns.id,
-        "--group": columns.group,
-        "--annotator": columns.annotator,
-    }
-    asked = [(option, name) for option, name in given.items() if name is not None]
-    asked += [("--features", name) for name in columns.features or ()]
-    for option, name in asked:
+        raise DataError("`text` and `image` are both given: one sample is either, drop one")
+    roles = ("label", "text", "image", "id", "group", "annotator")
+    asked = [(role, name) for role in roles if (name := getattr(columns, role)) is not None]
+    asked += [("features", name) for name in columns.features or ()]
+    for parameter, name in asked:
         if name not in names:
             raise DataError(
-                f"{path} has no column {name!r} ({option}); it has {listed(names)}"
+                f"{where} has no column {name!r} (`{parameter}`); it has {listed(names)}"
                 f"{nearest(name, names)}"
             )
     judged_by = {columns.text, columns.image, *(columns.features or ())}
@@ -124,68 +133,50 @@ def _settle(columns: Columns, names: list[str], path: Path, labelled: bool) -> C
         if own is not None and own in judged_by:
             raise DataError(f"the {role} column {own!r} cannot also be what it is judged by")
     if columns.annotator is not None and columns.annotator in {columns.label, columns.id}:
-        raise DataError(f"--annotator {columns.annotator}: labels and ids need another column")
+        raise DataError(f"`annotator` {columns.annotator}: labels and ids need another column")
     if columns.id is None:
-        taken = (columns.label, columns.annotator)
+        taken = {columns.label, columns.annotator, *(columns.features or ())}
         found = [name for name in names if name.lower() == "id" and name not in taken]
         columns = replace(columns, id=found[0] if found else None)
     if columns.annotator is None:
         return columns
     if columns.label is None:
-        raise DataError(f"--annotator {columns.annotator} needs --label, the column of the votes")
-    # A sample with several rows is told by its id; without one, by its text or image.
+        raise DataError(f"`annotator` {columns.annotator} needs `label`, the column of the votes")
+    # A sample with several rows is identified by its id; without one, by its text or image.
     sample = columns.id or columns.text or columns.image
     if sample is None:
         raise DataError(
-            f"{path} has a row per vote (--annotator): name the column that says which sample a "
-            "vote is on with --id"
+            f"{where} has a row per vote (`annotator`): name the column that says which sample a "
+            "vote is on with `id`"
         )
     return replace(columns, id=sample)
 
 
-def _numeric_columns(table: pd.DataFrame, named: set[str | None], path: Path) -> list[str]:
-    """All columns of numbers; one that is mostly numbers is an error, not silently left out."""
-    found = []
-    for name in table.columns:
-        column = table[name]
-        if name in named:
-            continue
-        if name.startswith("Unnamed:"):
-            warnings.warn(
-                f"{path}: the column without a name looks like row numbers and is left out; name "
-                "it in --features to use it",
-                DataWarning,
-                stacklevel=3,
-            )
-        elif pd.api.types.is_numeric_dtype(column.dtype) or _mostly_numbers(column):
-            found.append(name)
-    if not found:
+def _with_features(
+    data: LabelledData, columns: Columns, where: str, fitted: TableFeatures | None
+) -> LabelledData:
+    """Features of the columns, before scaling; of texts and images only if columns are chosen."""
+    assert data.table is not None
+    medium = columns.text or columns.image
+    beside = [] if medium is None else [f"{medium} ({'text' if columns.text else 'image'})"]
+    table = data.table.loc[data.ids] if len(data.ids) < len(data.table) else data.table
+    if fitted is None:
+        if medium is not None and columns.features is None:
+            return replace(data, uses=f"uses {beside[0]}")
+        fitted = TableFeatures.fit(table, columns.features, columns.named, where)
+    if not fitted.used:
         raise DataError(
-            f"{path} has no numeric column to judge the labels by; it has {listed(table.columns)}; "
-            "name a text column with --text or image paths with --image"
+            f"{where} has no column to judge the labels by: it "
+            f"{fitted.line().partition('; ')[2] or f'has {listed(data.table.columns)}'}; name "
+            "columns with `features`, a text column with `text` or image paths with `image`"
         )
-    return found
-
-
-def _mostly_numbers(column: pd.Series) -> bool:
-    return bool(pd.to_numeric(column, errors="coerce").notna().mean() > 0.5)
-
-
-def _matrix(table: pd.DataFrame, names: list[str], path: Path) -> Matrix:
-    """(N, D) float64; an error names the first cell that is no number."""
-    for name in names:
-        column = table[name]
-        numbers = pd.to_numeric(column, errors="coerce")
-        if bool(numbers.isna().any()):
-            row = int(np.flatnonzero(numbers.isna())[0])
-            cell = column.iloc[row]
-            shown = repr(cell) if isinstance(cell, str) else str(cell)
-            raise DataError(
-                f"{path}: column {name!r} holds {clip(shown)} in row {row} (from 0), which "
-                "is no number; fill it in, drop the row, or choose columns with --features"
-            )
-    values = table[names].apply(pd.to_numeric).to_numpy(dtype=np.float64)
-    return check_matrix(values, f"{path}: features", names)
+    return replace(
+        data,
+        features=fitted.encode(table, where),
+        feature_columns=fitted.names,
+        table_features=fitted,
+        uses=fitted.line(beside),
+    )
 
 
 def _with_texts(whole: LabelledData, column: str) -> LabelledData:
@@ -199,27 +190,22 @@ def _with_texts(whole: LabelledData, column: str) -> LabelledData:
     return replace(data, texts=texts)
 
 
-def _with_images(
-    whole: LabelledData,
-    column: str,
-    path: Path,
-    check: Callable[[Path], str | None],
-    allowed: Containment,
-) -> LabelledData:
+def _with_images(whole: LabelledData, column: str, where: str, reading: Reading) -> LabelledData:
     assert whole.table is not None
     cells = [cell_text(value) for value in whole.table[column]]
     paths = [whole.root / cell.strip() for cell in cells]
+    allowed = Containment(whole.root, reading.allow_outside)
 
     def fault_of(cell: str, image: Path) -> str | None:
         if not cell.strip():
             return f"no path in column {column!r}"
-        return check(image) if allowed.allows(image) else f"{OUTSIDE}; {ALLOW_OUTSIDE}"
+        return reading.check(image) if allowed.allows(image) else f"{OUTSIDE}; {ALLOW_OUTSIDE}"
 
     reasons = [fault_of(cell, image) for cell, image in zip(cells, paths, strict=True)]
     if all(reason is not None for reason in reasons):
         raise DataError(
-            f"{path}: no image of column {column!r} can be read; the first is "
-            f"{clip(str(paths[0]), 300)} ({reasons[0]}); say where the paths start with --root"
+            f"{where}: no image of column {column!r} can be read; the first is "
+            f"{clip(str(paths[0]), 300)} ({reasons[0]}); say where the paths start with `root`"
         )
     kept = [image for image, reason in zip(paths, reasons, strict=True) if reason is None]
     return replace(_without(whole, reasons), images=kept)
@@ -237,23 +223,21 @@ def _without(whole: LabelledData, reasons: Sequence[str | None]) -> LabelledData
     )
 
 
-# A table with a row per vote -> the votes, and a row per sample.
-
-
 def split_votes(
-    table: pd.DataFrame, sample: str, annotator: str, label: str, path: Path
+    table: pd.DataFrame, sample: str, annotator: str, label: str, where: str
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The votes (sample, annotator, label), from these columns; and the first row of each sample.
+    """A table with a row per vote -> the votes (sample, annotator, label), and a row per sample.
 
-    There the label is that of the majority, the first one to occur where votes tie, and the column
-    of the annotators is left out. A row without a label is no vote.
+    Of a sample it is its first row. There the label is that of the majority, the first one to occur
+    where votes tie, and the column of the annotators is left out. A row without a label is not a
+    vote.
     """
     ids = [cell_text(value).strip() for value in table[sample]]
     names = [cell_text(value).strip() for value in table[annotator]]
-    labels = tidy_labels(table[label], f"{path}: column {label!r}")
+    labels = tidy_labels(table[label], f"{where}: column {label!r}")
     for what, cells in (("id", ids), ("annotator", names)):
         if "" in cells:
-            raise DataError(f"{path} has no {what} in row {cells.index('')} (from 0): fill it in")
+            raise DataError(f"{where} has no {what} in row {cells.index('')} (from 0): fill it in")
     long = pd.DataFrame({"sample": ids, "annotator": names, "label": labels}, dtype=object)
     votes = long[long["label"].notna()].reset_index(drop=True)
     counts: dict[str, Counter[object]] = {}

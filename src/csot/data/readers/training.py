@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from csot._core.errors import DataError, DataWarning, naming, require
+from csot._core.errors import DataError, DataWarning, require
+from csot.data.columns import TableFeatures
 from csot.data.labels import class_names_of, encode
 from csot.data.readers.arrays import ArraySplits, read_array_splits
 from csot.data.readers.path import read_data
 from csot.data.readers.table import Columns
-from csot.data.readers.table_file import CSV_SUFFIXES, PARQUET_SUFFIXES
-from csot.data.samples import ImageFiles, InMemory, Samples
-from csot.data.types import IMAGENET_MEAN, IMAGENET_STD, LabelledData, Matrix, TestSet, TrainingData
+from csot.data.readers.table_file import is_table
+from csot.data.readers.tensors import common_size, samples_of, warn_skipped
+from csot.data.types import IMAGENET_MEAN, IMAGENET_STD, LabelledData, TestSet, TrainingData
 
-LARGEST_SIZE = 224
-LOOKED_AT = 64
-"""Images whose sizes are looked at to choose one for all."""
 TRAIN_FOLDERS = ("train", "training")
 TEST_FOLDERS = ("test", "val", "valid", "validation")
 """The first of them that is there is the one reported."""
@@ -45,12 +38,12 @@ def read_path(
     train_path, tests = _split_folders(path)
     if test is not None:
         tests = [("test", test)]
-    data = _told(train_path, read_data(train_path, columns, root, allow_outside=allow_outside))
-    size = image_size if data.images is None else image_size or _common_size(data.images)
+    data = _read(train_path, allow_outside, columns, root)
+    size = image_size if data.images is None else image_size or common_size(data.images)
     images = data.images
     made = TrainingData(
         name=_name(path),
-        train=_samples(data, size),
+        train=samples_of(data, size, path),
         labels=encode(data.labels, class_names_of(data), str(path)),
         class_names=class_names_of(data),
         ids=data.ids,
@@ -59,17 +52,15 @@ def read_path(
         std=None if images is None else IMAGENET_STD,
         root=None if images is None else data.root,
         images=images,
+        table_features=data.table_features,
         source=_source(path, data),
     )
-    # The columns that were found in the training table are those of the test table.
-    if data.feature_columns is not None:
-        columns = replace(columns or Columns(), features=data.feature_columns)
     return replace(
         made,
         tests=[
             _test(
                 name,
-                _read_test(place, allow_outside, columns, root),
+                _read_test(place, allow_outside, columns, root, data.table_features),
                 made.class_names,
                 place,
                 size,
@@ -92,7 +83,7 @@ def _from_arrays(
     true = splits.true_labels
     return TrainingData(
         name=_name(path),
-        train=_samples(splits.train, None),
+        train=samples_of(splits.train, None, path),
         labels=encode(splits.train.labels, names, str(path)),
         class_names=names,
         ids=splits.train.ids,
@@ -102,31 +93,39 @@ def _from_arrays(
     )
 
 
+def _read(
+    path: Path,
+    allow_outside: bool,
+    columns: Columns | None = None,
+    root: Path | None = None,
+    fitted: TableFeatures | None = None,
+) -> LabelledData:
+    data = read_data(path, columns, root, allow_outside=allow_outside, fitted=fitted)
+    warn_skipped(path, data)
+    columns_of = data.table_features
+    if fitted is None and columns_of is not None and columns_of.ignored:
+        warnings.warn(f"{path}: {data.uses}", DataWarning, stacklevel=4)
+    return data
+
+
 def _read_test(
-    path: Path, allow_outside: bool, columns: Columns | None = None, root: Path | None = None
+    path: Path,
+    allow_outside: bool,
+    columns: Columns | None = None,
+    root: Path | None = None,
+    fitted: TableFeatures | None = None,
 ) -> LabelledData:
     """The test data may be of another form than the training data, where columns mean nothing."""
-    is_table = path.is_file() and path.suffix.lower() in CSV_SUFFIXES | PARQUET_SUFFIXES
-    given = (columns, root) if is_table else (None, None)
-    return _told(path, read_data(path, *given, allow_outside=allow_outside))
-
-
-def _told(path: Path, data: LabelledData) -> LabelledData:
-    if data.skipped:
-        first = data.skipped[0]
-        warnings.warn(
-            f"{path}: {len(data.skipped):,} left out, first {first.id} ({first.reason})",
-            DataWarning,
-            stacklevel=3,
-        )
-    return data
+    if is_table(path):
+        return _read(path, allow_outside, columns, root, fitted)
+    return _read(path, allow_outside)
 
 
 def _test(
     name: str, data: LabelledData, class_names: list[str], path: Path, size: int | None
 ) -> TestSet:
     labels = encode(data.labels, class_names, f"{path}: test labels")
-    samples = _samples(data, size)
+    samples = samples_of(data, size, path)
     kept = (labels >= 0).nonzero()[:, 0]
     if len(kept) < len(labels):
         if not len(kept):
@@ -138,36 +137,6 @@ def _test(
         )
         samples, labels = samples.subset(kept), labels[kept]
     return TestSet(name, samples, labels)
-
-
-def _samples(data: LabelledData, size: int | None) -> Samples:
-    if data.images is not None:
-        return ImageFiles(data.images, size or _common_size(data.images))
-    if data.features is not None:
-        return InMemory(_float32(data.features, data.root))
-    raise DataError(
-        "training is on images or features, not on texts: embed them first, and pass an .npz file "
-        "with features and labels"
-    )
-
-
-def _float32(features: Matrix, where: Path) -> Tensor:
-    with np.errstate(over="ignore"):
-        values = np.array(features, dtype=np.float32)
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values).all(1))[0])
-        raise DataError(f"{where}: the features of row {row} (from 0) are too large for float32")
-    return torch.from_numpy(values)
-
-
-def _common_size(paths: Sequence[Path]) -> int:
-    """The median shorter side of some images spread over the list, at most 224 pixels."""
-    image_module = require("PIL.Image", "train", "reading images")
-    sides = []
-    for path in paths[:: max(1, len(paths) // LOOKED_AT)][:LOOKED_AT]:
-        with naming(path, "a readable image", kind=DataError), image_module.open(path) as image:
-            sides.append(min(image.size))
-    return int(min(LARGEST_SIZE, np.median(sides)))
 
 
 def _split_folders(path: Path) -> tuple[Path, list[tuple[str, Path]]]:

@@ -11,25 +11,25 @@ import pandas as pd
 
 from csot._core.errors import DataError, DataWarning, clip, listed, nearest
 from csot._core.text import cell_text
-from csot.data.readers.table_file import column_names, load_table
+from csot.data.readers.table_file import TableFile
 from csot.data.types import LabelledData, Labels
 
-# Decisions of a person, fed back: a CSV with the columns `id` and `label`.
-#
-# The sheet of an audit has `verified_label` instead, empty where nobody could say.
-
 COLUMNS = ("label", "verified_label")
-"""Where the decisions are: the first that there is."""
+"""Where the decisions are: the first that there is. The sheet of an audit has the second, empty
+where the label is unknown."""
+GIVEN = "given"
+"""The annotator who gave the labels of the data itself."""
 
 
 def read_verified(path: Path, data: LabelledData) -> Labels:
     """The verified label of each sample, (N,); None where there is none.
 
-    Rows without a label are no decision. An id that `data` skipped or does not know is reported.
+    The file is a CSV with the columns `id` and `label`.
+    Rows without a label are not decisions. An id that `data` skipped or does not know is reported.
     """
-    names = column_names(path) if path.exists() else []
-    column = next((name for name in COLUMNS if name in names), COLUMNS[0])
-    table = load_fed_back(path, ("id", column), "--verified")
+    file = open_fed_back(path, "verified")
+    column = next((name for name in COLUMNS if name in file.names), COLUMNS[0])
+    table = load_fed_back(file, ("id", column), "verified")
     known = known_labels(data)
     decided: dict[str, object] = {}
     for key, label in zip(table["id"].astype(str), table[column], strict=True):
@@ -52,18 +52,22 @@ def read_verified(path: Path, data: LabelledData) -> Labels:
     return verified
 
 
-def load_fed_back(path: Path, wanted: Iterable[str], option: str) -> pd.DataFrame:
-    """A table that the user feeds back, every cell as text; it has the ``wanted`` columns."""
+def open_fed_back(path: Path, parameter: str) -> TableFile:
+    """A table that the user feeds back."""
     if not path.exists():
-        raise DataError(f"{path} does not exist ({option})")
-    names = column_names(path)
+        raise DataError(f"{path} does not exist (`{parameter}`)")
+    return TableFile(path)
+
+
+def load_fed_back(file: TableFile, wanted: Iterable[str], parameter: str) -> pd.DataFrame:
+    """Its rows, every cell as text; it has the ``wanted`` columns."""
     for name in wanted:
-        if name not in names:
+        if name not in file.names:
             raise DataError(
-                f"{path} has no column {name!r} ({option}); it has {listed(names)}"
-                f"{nearest(name, names)}"
+                f"{file.path} has no column {name!r} (`{parameter}`); it has {listed(file.names)}"
+                f"{nearest(name, file.names)}"
             )
-    return load_table(path, numeric=())
+    return file.load()
 
 
 def known_labels(data: LabelledData) -> dict[str, object]:
@@ -89,15 +93,10 @@ def report_unknown(path: Path, decided: Collection[str], data: LabelledData, wha
     )
 
 
-# Votes fed back beside the data: a CSV with the columns `id`, `annotator` and `label`.
-
-GIVEN = "given"
-"""The annotator who gave the labels of the data itself."""
-
-
 def all_votes(data: LabelledData, path: Path | None) -> pd.DataFrame | None:
     """Votes (sample, annotator, label) of the data and of the file; None where there is neither.
 
+    The file is a CSV with the columns `id`, `annotator` and `label`.
     Where the data has one label per sample, that is the vote of the annotator `given`.
     """
     if path is None and data.votes is None:
@@ -113,8 +112,9 @@ def all_votes(data: LabelledData, path: Path | None) -> pd.DataFrame | None:
 
 
 def _read_votes(path: Path, data: LabelledData) -> pd.DataFrame:
-    """Rows without a label are no votes; ids that the data does not have are reported."""
-    table = load_fed_back(path, ("id", "annotator", "label"), "--votes")
+    """Rows without a label are not votes; ids that the data does not have are reported."""
+    file = open_fed_back(path, "votes")
+    table = load_fed_back(file, ("id", "annotator", "label"), "votes")
     known = known_labels(data)
     found: dict[str, list[object]] = {"sample": [], "annotator": [], "label": []}
     for row, (key, name, label) in enumerate(
@@ -125,7 +125,7 @@ def _read_votes(path: Path, data: LabelledData) -> pd.DataFrame:
             continue
         if text not in known:
             raise DataError(
-                f"{path}: the vote {text!r} in row {row} (from 0) is no class of the data "
+                f"{path}: the vote {text!r} in row {row} (from 0) is not a class of the data "
                 f"({listed(sorted(known), 8)}){nearest(text, known)}"
             )
         if not who or (who == GIVEN and data.votes is None):
@@ -135,7 +135,7 @@ def _read_votes(path: Path, data: LabelledData) -> pd.DataFrame:
         found["annotator"].append(who)
         found["label"].append(known[text])
     if not found["label"]:
-        raise DataError(f"{path} holds no vote (--votes): every label is empty")
+        raise DataError(f"{path} holds no vote (`votes`): every label is empty")
     ids = [str(key) for key in dict.fromkeys(found["sample"])]
     report_unknown(path, ids, data, "ids with votes")
     return pd.DataFrame(found, dtype=object)

@@ -138,7 +138,7 @@ def _unpack_member(
         or member.name.startswith("/")
         or {"..", "\\", ":"} & {*parts, *member.name}
     ):
-        raise DataError(f"{path} holds {member.name!r}, which is no plain file below its folder")
+        raise DataError(f"{path} holds {member.name!r}, which is not a plain file below its folder")
     content = archive.extractfile(member)
     assert content is not None
     target = into.joinpath(*parts)

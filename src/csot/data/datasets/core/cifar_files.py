@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from csot._core.errors import DataError, listed, naming
 from csot._core.files import read_text
-from csot.data.datasets.restricted_pickle import read_pickle
+from csot.data.datasets.core.restricted_pickle import read_pickle
 
 NAMES_LIMIT = 1 << 20
 """Bytes of a list of class names; the official ones have a few hundred."""
@@ -29,14 +29,14 @@ class Part:
 
 
 def read_binary(path: Path, records: int, classes: int, coarse: bool) -> Part:
-    """Records of a label byte (of CIFAR-100: coarse, then fine) and 1024 bytes a channel."""
+    """Records of a label byte (of CIFAR-100: coarse, then fine) and 1024 bytes per channel."""
     _need(path)
     length = PIXELS + (2 if coarse else 1)
     size = path.stat().st_size
     if size != records * length:
         raise DataError(
             f"{path} has {size:,} bytes; {records * length:,} are needed ({records:,} images of "
-            f"{length:,}): it is cut, or no file of CIFAR. Get it again"
+            f"{length:,}): it is cut, or not a file of CIFAR. Get it again"
         )
     table = np.fromfile(path, dtype=np.uint8).reshape(records, length)
     fine = checked_labels(table[:, -PIXELS - 1], records, classes, path, "the label")
@@ -64,7 +64,7 @@ def read_python(path: Path, records: int, classes: int, coarse: bool) -> Part:
 
 
 def read_names(path: Path, key: str, classes: int) -> list[str]:
-    """Class names: a text file, one a line; or entry `key` of a pickled dict."""
+    """Class names: a text file, one per line; or entry `key` of a pickled dict."""
     _need(path)
     if path.suffix == ".txt":
         held = [line.strip() for line in read_text(path, NAMES_LIMIT).splitlines()]
@@ -121,6 +121,6 @@ def checked_labels(
         row = int(np.flatnonzero(wrong)[0])
         raise DataError(
             f"{path}: {what} of image {row} (from 0) is {labels[row]}; there are {classes} "
-            "classes. It is no file of this data set, or damaged"
+            "classes. It is not a file of this data set, or it is damaged"
         )
     return labels.astype(np.int64)

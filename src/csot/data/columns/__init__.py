@@ -1,0 +1,3 @@
+"""Columns of a table -> features: numbers, money, percentages, categories, dates, embeddings."""
+
+from csot.data.columns.features import TableFeatures as TableFeatures
