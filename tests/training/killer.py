@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,8 @@ def ended(child: int) -> int:
 def import_all(modules: Path) -> None:
     """What a life imports as it goes, so that the next ones need not."""
     for name in modules.read_text().split():
-        try:
+        with suppress(ImportError):  # some are made by their parent and not found by name
             importlib.import_module(name)
-        except ImportError:  # made by its parent, not found by name
-            continue
 
 
 def kill(child: int, checkpoint: Path, seconds: float) -> None:
