@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,6 @@ ROWS = 384
 COMMON = {
     "batch_size": 32,
     "holdout": 0.1,
-    "optimiser.learning_rate": 0.05,
 }
 
 
@@ -57,9 +59,10 @@ def train(
     name: str,
     data: TrainingData,
     folder: Path,
-    epochs: int = 3,
+    epochs: int = 4,
     progress: Progress | None = None,
     norm: str = "none",
+    rate: float = 0.05,
 ) -> Finished:
     network = {"name": "mlp", "width": 64, "options": {"norm": norm}}
     config = make_config(
@@ -70,6 +73,7 @@ def train(
         overrides={
             **COMMON,
             "epochs": epochs,
+            "optimiser.learning_rate": rate,
             "training.network": network,
             **settings_for(name, epochs),
         },
@@ -94,13 +98,31 @@ class Killed(Exception):
     pass
 
 
+@dataclass(frozen=True)
+class Trained:
+    finished: Finished
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trained]:
+    """One undisturbed run of each method, for all that is asked of it."""
+
+    @cache
+    def run(name: str) -> Trained:
+        folder = tmp_path_factory.mktemp(name)
+        return Trained(train(name, digits(), folder), folder)
+
+    return run
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_losses_and_gradients_are_finite(name: str, tmp_path: Path) -> None:
-    finished = train(name, digits(), tmp_path)
-    for record in finished.history:
+def test_losses_and_gradients_are_finite(name: str, trained: Callable[[str], Trained]) -> None:
+    run = trained(name)
+    for record in run.finished.history:
         losses = {key: value for key, value in record.items() if key.startswith("loss")}
         assert all(math.isfinite(value) for value in losses.values()), losses
-    model = Checkpoints(tmp_path).load()
+    model = Checkpoints(run.folder).load()
     assert model is not None
     # Infinity may stand for "no best yet".
     assert not any(bool(torch.isnan(value).any()) for value in model.model.values())
@@ -108,44 +130,45 @@ def test_losses_and_gradients_are_finite(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_learns_clean_digits(name: str, tmp_path: Path) -> None:
-    finished = train(name, digits("none", rows=1000), tmp_path, epochs=15, norm="batch")
+    data = digits("none", rows=1000)
+    finished = train(name, data, tmp_path, epochs=10, norm="batch", rate=0.1)
     assert finished.history[-1]["test_accuracy"] > 0.8
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_state_survives_a_checkpoint(name: str, tmp_path: Path) -> None:
-    whole = train(name, digits(), tmp_path / "whole", epochs=4)
-
+def test_state_survives_a_checkpoint(
+    name: str, trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
     def stop(history: list[dict[str, float]]) -> None:
         if len(history) == 2:
             raise Killed
 
     with pytest.raises(Killed):
-        train(name, digits(), tmp_path / "cut", epochs=4, progress=Progress(on_epoch=stop))
-    resumed = train(name, digits(), tmp_path / "cut", epochs=4)
+        train(name, digits(), tmp_path, progress=Progress(on_epoch=stop))
+    resumed, whole = train(name, digits(), tmp_path), trained(name).finished
     assert numbers(resumed) == numbers(whole)
     assert torch.equal(resumed.judgement.posterior, whole.judgement.posterior)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_true_labels_play_no_part(name: str, tmp_path: Path) -> None:
+def test_true_labels_play_no_part(
+    name: str, trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
     data = digits()
     assert data.true_labels is not None
     shuffled = data.true_labels[torch.randperm(len(data))]
+    other = train(name, replace(data, true_labels=shuffled), tmp_path)
     curves = ("clean_accuracy", "corrected_accuracy", "clean_recall")
     found = [
-        [
-            {key: value for key, value in record.items() if key not in curves}
-            for record in numbers(train(name, changed, tmp_path / str(number)))
-        ]
-        for number, changed in enumerate([data, replace(data, true_labels=shuffled)])
+        [{key: value for key, value in record.items() if key not in curves} for record in records]
+        for records in (numbers(trained(name).finished), numbers(other))
     ]
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_judges_every_row(name: str, tmp_path: Path) -> None:
-    judgement: Judgement = train(name, digits(), tmp_path).judgement
+def test_judges_every_row(name: str, trained: Callable[[str], Trained]) -> None:
+    judgement: Judgement = trained(name).finished.judgement
     posterior = judgement.posterior
     assert posterior.shape == (ROWS, 10)
     assert judgement.trusted.shape == judgement.scores.shape == (ROWS,)
@@ -163,33 +186,40 @@ def test_says_what_it_is() -> None:
         assert len(method.about) < 100
 
 
-def test_two_processes_equal_one(tmp_path: Path) -> None:
-    """Same losses and accuracies for every method; both processes run this file's `main`."""
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, float | None]]]:
+    """What two processes make of every method, one after the other: both run this file's `main`."""
+    folder = tmp_path_factory.mktemp("two")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # Tests import one another by name, as pytest's `pythonpath` lets them.
     paths = [str(Path(__file__).parents[1]), *sys.path]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    found = []
-    for processes in (1, 2):
-        folder = tmp_path / str(processes)
-        folder.mkdir()
-        command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-        done = subprocess.run(
-            [sys.executable, *command, __file__, str(folder)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        found.append(json.loads((folder / "history.json").read_text()))
-    one, two = found
-    for name in NAMES:
-        for record, other in zip(one[name], two[name], strict=True):
-            assert set(record) == set(other), name
-            for key, value in record.items():
-                assert other[key] == pytest.approx(value, abs=1e-4), (name, key, record["epoch"])
+    done = subprocess.run(
+        [sys.executable, __file__, str(folder)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    histories: dict[str, list[dict[str, float | None]]] = json.loads(
+        (folder / "history.json").read_text()
+    )
+    return histories
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_equal_one(
+    name: str,
+    trained: Callable[[str], Trained],
+    shared: dict[str, list[dict[str, float | None]]],
+) -> None:
+    """Same losses and accuracies."""
+    for record, other in zip(numbers(trained(name).finished), shared[name], strict=True):
+        assert set(record) == set(other)
+        for key, value in record.items():
+            assert other[key] == pytest.approx(value, abs=1e-4), (key, record["epoch"])
 
 
 def main(folder: Path) -> None:
@@ -202,5 +232,31 @@ def main(folder: Path) -> None:
         (folder / "history.json").write_text(json.dumps(histories))
 
 
+def launch(processes: int) -> None:
+    """What torchrun tells its processes, to forks of this one: the packages are imported once."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "WORLD_SIZE": processes,
+        "LOCAL_WORLD_SIZE": processes,
+        "GROUP_RANK": 0,
+        "TORCHELASTIC_RUN_ID": "contract",
+    }
+    started = []
+    for rank in range(processes):
+        child = os.fork()
+        if child == 0:
+            told = {**common, "RANK": rank, "LOCAL_RANK": rank}
+            os.environ.update({name: str(value) for name, value in told.items()})
+            main(Path(sys.argv[1]))
+            os._exit(0)
+        started.append(child)
+    ends = [os.waitpid(child, 0)[1] for child in started]
+    sys.exit(any(ends))
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    launch(2)

@@ -6,6 +6,8 @@ import pytest
 
 from csot.ot.inner import compiled
 
+NUMBA = compiled.is_available()
+
 
 @pytest.fixture(autouse=True, params=["compiled", "torch"])
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -14,3 +16,9 @@ def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     else:
         pytest.importorskip("numba")
     return str(request.param)
+
+
+@pytest.fixture
+def methods(loops: str) -> tuple[str, ...]:
+    """The inner methods to try. What is compiled is Newton's alone: the others run once."""
+    return ("newton",) if NUMBA and loops == "torch" else ("newton", "scaling", "dykstra")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import warnings
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,9 @@ def _work(rank: int, folder: str) -> None:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each process got, by its rank."""
     folder = tmp_path_factory.mktemp("shards")
-    mp.spawn(_work, args=(str(folder),), nprocs=3)
+    # A server imports the packages once, and its forks are the processes.
+    multiprocessing.set_forkserver_preload(["csot.ot.solve", "torch.distributed"])
+    mp.start_processes(_work, args=(str(folder),), nprocs=3, start_method="forkserver")
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(3)]
 
 

@@ -8,13 +8,12 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from csot.training.checkpoint import Checkpoints
-from training.quick import DIGITS, SOURCE, assert_same_run, finished, started
+from training.quick import DIGITS, SOURCE, assert_same_run
 
 ARGUMENTS = (*DIGITS, "--set=epochs=6", "--quiet")
 # A life begins with two renames and four syncs, for the marker (if there is none) and the
@@ -29,16 +28,21 @@ LIVES = (
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     script = Path(__file__).parent / "killer.py"
+    moment = random.Random(int.from_bytes(os.urandom(4), "big")).uniform(0, 0.4)
     result = subprocess.run(
-        [sys.executable, script, folder, LIVES, *ARGUMENTS],
+        [sys.executable, script, folder, LIVES, str(moment), *ARGUMENTS],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
         check=False,
     )
-    ends = result.stdout.partition("ENDS")[2].split()
+    ends = [int(end) for end in result.stdout.partition("ENDS")[2].split()]
+    *chosen, outside, resumed = ends or [None, None]
     wanted = [0, *[-signal.SIGKILL] * len(LIVES.split(",")), 0, 0]
-    assert ends == [str(int(end)) for end in wanted], result.stdout + result.stderr
+    assert chosen == wanted, result.stdout + result.stderr
+    # It may have been quicker than the kill.
+    assert outside in (-signal.SIGKILL, 0), result.stdout + result.stderr
+    assert resumed == 0, result.stdout + result.stderr
     return folder
 
 
@@ -52,16 +56,6 @@ def test_killed_while_it_writes(runs: Path) -> None:
     assert list((runs / "killed").rglob("*.partial")) == [], "nothing half-written is left"
 
 
-def test_killed_from_outside_at_random(runs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    moment = random.Random(int.from_bytes(os.urandom(4), "big"))
-    process = started("train", *ARGUMENTS, "--out", out)
-    while not (out / "checkpoints" / "last.json").exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.002)
-    time.sleep(moment.uniform(0, 0.4))
-    process.kill()
-    process.communicate()
-    assert Checkpoints(out / "checkpoints").load() is not None
-    finished(started("train", *ARGUMENTS, "--out", out, "--resume"))
-    assert_same_run(runs / "whole", out)
+def test_killed_from_outside_at_random(runs: Path) -> None:
+    assert Checkpoints(runs / "left").load() is not None
+    assert_same_run(runs / "whole", runs / "outside")

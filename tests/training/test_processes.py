@@ -17,11 +17,11 @@ COMMON = {
     "training.network.options.norm": "none",
     "network.width": 8,
     "dataset.limit": 320,
-    "training.epochs": 5,
+    "training.epochs": 3,
     "learning_rate": 0.02,
     "batch_size": 32,
 }
-CSOT = {"simsiam_norm": "none", "warmup": 1, "supervised_epochs": 3}
+CSOT = {"simsiam_norm": "none", "warmup": 1, "supervised_epochs": 2}
 
 
 def arguments(method: str) -> list[str]:

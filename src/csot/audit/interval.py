@@ -79,8 +79,8 @@ def stratified_share(
         n_effective = (n * (size - 1) / np.where(whole, 1.0, size - n))[some]
         total = float(n[some].sum())
         critical = Z**2 * total / max(total - int(some.sum()) + 1, 1.0)
-        found = [_limit(share[some], n_effective, weight[some], critical, side) for side in (1, -1)]
-        low, high = low + found[0], high + found[1]
+        lowest, highest = _limits(share[some], n_effective, weight[some], critical)
+        low, high = low + lowest, high + highest
     # What was seen is known.
     low = max(low, float(x.sum() / size.sum()))
     high = min(high, 1 - float((n - x).sum() / size.sum()))
@@ -88,45 +88,46 @@ def stratified_share(
     return Estimate(value, min(low, value), max(high, value))
 
 
-def _limit(share: Floats, n: Floats, weight: Floats, critical: float, side: int) -> float:
-    """The lowest (``side`` 1) or highest (-1) sum of W_h p_h that one of the tests accepts.
+def _limits(share: Floats, n: Floats, weight: Floats, critical: float) -> tuple[float, float]:
+    """The lowest and the highest sum of W_h p_h that one of the tests accepts.
 
-    p(theta) is followed by its Lagrange multiplier, side * exp(t): theta moves away from the
-    estimate, and both statistics grow, as t does.
+    p(theta) is followed by its Lagrange multiplier, exp(t) towards the lowest and -exp(t) towards
+    the highest: theta moves away from the estimate, and both statistics grow, as t does. Both ends
+    are bisected at once, one per row.
     """
-    scale = n / weight
-    low, high = np.log(1e-9 * scale.min()), np.log(1e12 * scale.max())
+    scale, side = n / weight, np.array([[1.0], [-1.0]])
+    low = np.full((2, 1), np.log(1e-9 * scale.min()))
+    high = np.full((2, 1), np.log(1e12 * scale.max()))
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         p = _constrained(share, n, weight, side * np.exp(middle))
-        if _smaller_statistic(share, p, n, weight) <= critical:
-            low = middle
-        else:
-            high = middle
-    return float(weight @ _constrained(share, n, weight, side * np.exp(low)))
+        accepted = _smaller_statistic(share, p, n, weight) <= critical
+        low, high = np.where(accepted, middle, low), np.where(accepted, high, middle)
+    lowest, highest = _constrained(share, n, weight, side * np.exp(low)) @ weight
+    return float(lowest), float(highest)
 
 
-def _constrained(share: Floats, n: Floats, weight: Floats, multiplier: float) -> Floats:
-    """The root in [0, 1] of x / p - (n - x) / (1 - p) = multiplier * weight, by stratum."""
+def _constrained(share: Floats, n: Floats, weight: Floats, multiplier: Floats) -> Floats:
+    """The root in [0, 1] of x / p - (n - x) / (1 - p) = multiplier * weight, (2, H) by stratum."""
     x, pull = share * n, multiplier * weight
     total = n + pull
     root = np.sqrt(np.maximum(total**2 - 4 * pull * x, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         # Of the two forms of the root, the one that subtracts nothing.
         p = np.where(total > 0, 2 * x / (total + root), (total - root) / (2 * pull))
-    return np.clip(p, 0.0, 1.0)
+    return np.minimum(np.maximum(p, 0.0), 1.0)
 
 
-def _smaller_statistic(share: Floats, p: Floats, n: Floats, weight: Floats) -> float:
-    """Of the score and the likelihood ratio."""
-    distance = float(weight @ (share - p)) ** 2
-    if distance == 0:
-        return 0.0
-    variance = float((weight**2 * p * (1 - p) / n).sum())
-    score = distance / variance if variance > 0 else np.inf
-    ratio = 2 * float((n * (_x_log_y(share, share / np.maximum(p, 1e-300)))).sum())
-    ratio += 2 * float((n * _x_log_y(1 - share, (1 - share) / np.maximum(1 - p, 1e-300))).sum())
-    return min(score, ratio)
+def _smaller_statistic(share: Floats, p: Floats, n: Floats, weight: Floats) -> Floats:
+    """Of the score and the likelihood ratio, (2, 1) for shares p (2, H)."""
+    distance = ((share - p) @ weight) ** 2
+    variance = (weight**2 * p * (1 - p) / n).sum(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.where(variance > 0, distance / variance, np.inf)
+    gain = _x_log_y(share, share / np.maximum(p, 1e-300))
+    gain += _x_log_y(1 - share, (1 - share) / np.maximum(1 - p, 1e-300))
+    found: Floats = np.where(distance == 0, 0.0, np.minimum(score, 2 * gain @ n))
+    return found[:, None]
 
 
 def _x_log_y(x: Floats, y: Floats) -> Floats:

@@ -10,6 +10,7 @@ The model of the whole package ``clean`` is  p(y | x) = sum_k p_k(x) p(y | k).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -35,13 +36,29 @@ class Evidence:
         """The evidence of some of the rows."""
         return Evidence(self.given[rows], self.verified[rows], self.n_classes)
 
+    # EM asks for these rows hundreds of times.
+
+    @cached_property
+    def _labelled(self) -> Tensor:
+        return (self.given >= 0).nonzero()[:, 0]
+
+    @cached_property
+    def _unlabelled(self) -> Tensor:
+        return (self.given < 0).nonzero()[:, 0]
+
+    @cached_property
+    def _locked(self) -> Tensor:
+        return (self.verified >= 0).nonzero()[:, 0]
+
     def likelihood(self, noise: Tensor) -> Tensor:
         """p(y_i | k) as a new (N, C) tensor, for a noise matrix (C, C)."""
-        values = noise.T[self.given.clamp(min=0)]
-        values[self.given < 0] = 1.0
-        locked = self.verified >= 0
-        if bool(locked.any()):
-            values[locked] = torch.nn.functional.one_hot(self.verified[locked], self.n_classes).to(
+        # Where there is no label, -1 takes the last column.
+        values = noise.T[self.given]
+        if len(self._unlabelled):
+            values[self._unlabelled] = 1.0
+        if len(self._locked):
+            classes = self.verified[self._locked]
+            values[self._locked] = torch.nn.functional.one_hot(classes, self.n_classes).to(
                 values.dtype
             )
         return values
@@ -52,9 +69,11 @@ class Evidence:
 
     def counts(self, posterior: Tensor) -> Tensor:
         """Expected number of rows of true class k that were given label j: (C, C)."""
-        labelled = self.given >= 0
+        given = self.given
+        if len(self._unlabelled):
+            given, posterior = given[self._labelled], posterior[self._labelled]
         counts = posterior.new_zeros(self.n_classes, self.n_classes)
-        counts.index_add_(0, self.given[labelled], posterior[labelled])
+        counts.index_add_(0, given, posterior)
         return counts.T
 
 

@@ -15,6 +15,7 @@ from csot.clean.likelihood import Evidence, posterior
 
 STRENGTHS = 10.0 ** torch.arange(0, 6.5, 0.5, dtype=torch.float64)
 """Shrinkage, in rows per class, among which the evidence chooses."""
+_LGAMMA = torch.lgamma(STRENGTHS)
 
 
 def first_guess(n_classes: int) -> Tensor:
@@ -48,7 +49,8 @@ def from_counts(counts: Tensor, strength: float | None = None) -> Tensor:
     n = counts.double()
     rows = n.sum(1, keepdim=True)
     # Laplace's rule of succession: a rate is never exactly zero.
-    rate = float((n.sum() - n.diag().sum() + 1) / (n.sum() + 2))
+    total, right = float(n.sum()), float(n.diag().sum())
+    rate = (total - right + 1) / (total + 2)
     prior = torch.full_like(n, rate / (n_classes - 1)).fill_diagonal_(1 - rate)
     kappa = _strength_by_evidence(n, prior) if strength is None else strength
     return keep_diagonal_largest((n + kappa * prior) / (rows + kappa)).float()
@@ -56,9 +58,11 @@ def from_counts(counts: Tensor, strength: float | None = None) -> Tensor:
 
 def keep_diagonal_largest(noise: Tensor) -> Tensor:
     """Where another entry of a row exceeds the diagonal, pool them: the order-restricted MLE."""
-    noise = noise.clone()
     others = noise.clone().fill_diagonal_(-1.0)
-    for k in (others.amax(1) > noise.diag()).nonzero()[:, 0].tolist():
+    exceeded = (others.amax(1) > noise.diag()).nonzero()[:, 0].tolist()
+    if exceeded:
+        noise = noise.clone()
+    for k in exceeded:
         values, columns = others[k].sort(descending=True)
         total, pooled = float(noise[k, k]), 1
         while pooled < len(noise) and float(values[pooled - 1]) > total / pooled:
@@ -73,6 +77,6 @@ def _strength_by_evidence(counts: Tensor, prior: Tensor) -> float:
     """The shrinkage that maximises the Dirichlet-multinomial evidence of the counts."""
     rows = counts.sum(1)
     concentration = STRENGTHS[:, None, None] * prior
-    of_rows = torch.lgamma(STRENGTHS)[:, None] - torch.lgamma(STRENGTHS[:, None] + rows)
+    of_rows = _LGAMMA[:, None] - torch.lgamma(STRENGTHS[:, None] + rows)
     of_cells = torch.lgamma(concentration + counts) - torch.lgamma(concentration)
     return float(STRENGTHS[(of_rows.sum(1) + of_cells.sum((1, 2))).argmax()])

@@ -103,8 +103,8 @@ def information(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
 
 
 def _probs(logits: Tensor, weights: Tensor) -> Tensor:
-    combined: Tensor = torch.tensordot(weights, logits, 1)
-    return combined.softmax(1)
+    combined = weights[None] @ logits.flatten(1)
+    return combined.view(logits.shape[1:]).softmax(1)
 
 
 def _newton_step(logits: Tensor, likelihood: Tensor, weights: Tensor) -> Tensor:
@@ -112,12 +112,11 @@ def _newton_step(logits: Tensor, likelihood: Tensor, weights: Tensor) -> Tensor:
     n = logits.shape[1]
     prior = CAUTION / n
 
-    def loss(a: Tensor) -> float:
-        _, marginal = posterior(_probs(logits, a), likelihood)
+    def loss(a: Tensor, marginal: Tensor) -> float:
         return float(-marginal.log().mean() + prior / 2 * a @ a)
 
     probs = _probs(logits, weights)
-    truth, _ = posterior(probs, likelihood)
+    truth, marginal = posterior(probs, likelihood)
     slope = ((probs - truth) * logits).sum((1, 2)) / n + prior * weights
     centred = logits - (probs * logits).sum(2, keepdim=True)
     # The curvature of the EM bound: never below that of the likelihood itself.
@@ -127,9 +126,10 @@ def _newton_step(logits: Tensor, likelihood: Tensor, weights: Tensor) -> Tensor:
     free = ((weights > 0) | (slope < 0)).nonzero()[:, 0]
     direction = torch.zeros_like(weights)
     direction[free] = torch.linalg.solve(curvature[free][:, free], slope[free])
-    here = loss(weights)
+    here = loss(weights, marginal)
     for share in (1.0, 0.5, 0.25, 0.1, 0.01):
         trial = (weights - share * direction).clamp_min(0)
-        if loss(trial) <= here + 1e-7:
+        _, marginal = posterior(_probs(logits, trial), likelihood)
+        if loss(trial, marginal) <= here + 1e-7:
             return trial
     return weights

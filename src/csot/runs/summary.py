@@ -34,6 +34,8 @@ def plain(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and np.isfinite(value).all():
+        return value.tolist()  # a million cells of a noise matrix need not be looked at singly
     if isinstance(value, np.ndarray | np.generic | pd.Series | pd.Index):
         return plain(value.tolist())
     if isinstance(value, pd.DataFrame):

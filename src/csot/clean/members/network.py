@@ -60,7 +60,7 @@ def fit_networks(
     n, dim = x.shape
     n_folds, n_classes = folds.n_folds, likelihood.shape[1]
     batch = min(BATCH, max(32, n // 8))
-    epochs = max(EPOCHS, math.ceil(LEAST_STEPS * batch / n))
+    epochs = max(EPOCHS, math.ceil(LEAST_STEPS * min(batch, n) / n))
     informative = (likelihood.amax(1) > likelihood.amin(1)).float()
     mask = folds.training_mask() * informative[:, None]
     if trusted is not None:
@@ -78,6 +78,7 @@ def fit_networks(
         ],
         lr=RATE,
         betas=(0.9, 0.99),
+        foreach=True,  # the same numbers with fewer calls
     )
     total = epochs * math.ceil(n / batch)
     step = 0
