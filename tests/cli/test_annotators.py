@@ -188,7 +188,7 @@ def test_two_reviewers_are_two_annotators(folder: Path) -> None:
         (["--annotator", "who", "--id", "code", "--class-prior", "uniform"], "leave it out"),
         (["--votes", "none.csv"], "none.csv does not exist (--votes)"),
         (["--votes", "short.csv"], "short.csv has no column 'annotator' (--votes)"),
-        (["--votes", "alien.csv"], "the vote '7' in row 1 (from 0) is no class of the data"),
+        (["--votes", "alien.csv"], "the vote '7' in row 1 (from 0) is not a class of the data"),
         (["--votes", "self.csv"], "'given' stands for the labels of the data"),
         (["--votes", "nobody.csv"], "annotator '' in row 0 (from 0): fill it in"),
         (["--votes", "unknown.csv"], "none of its 1 ids is in the data"),

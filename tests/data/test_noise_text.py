@@ -64,7 +64,7 @@ def test_a_missing_matrix_and_pickled_objects_are_refused(tmp_path: Path) -> Non
     [
         ("symm:0.5", "did you mean 'sym'"),
         ("sym", "write sym:0.4"),
-        ("sym:half", "'half' is no rate"),
+        ("sym:half", "'half' is not a rate"),
         ("sym:50", "write sym:0.5"),
         ("sym:-0.1", "not within 0 and 1"),
         ("sym:nan", "not within 0 and 1"),
