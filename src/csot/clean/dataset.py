@@ -22,6 +22,7 @@ import pandas as pd
 from csot._core.files import refuse_overlap
 from csot._core.pictures import fault
 from csot.clean.annotators import find_consensus
+from csot.clean.apply import Applied, apply_corrections
 from csot.clean.classes import ClassPrior, align_prior, align_probabilities, classes_of
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.judging import Judge
@@ -81,6 +82,10 @@ class CleanRun(Run):
         server = ReviewServer(self, **options)
         with suppress(KeyboardInterrupt):
             server.serve(lambda: print(server.url, flush=True), browse=True)
+
+    def apply(self, out: str | Path, **options: Any) -> Applied:
+        """Write the data set with corrected labels; options as of `apply_corrections`."""
+        return apply_corrections(self, out, **options)
 
     def save(self, path: str | Path) -> CleanRun:
         """Copy the whole run into a new folder, which must not exist or be empty."""
@@ -167,7 +172,8 @@ def clean_dataset(
     Returns
     -------
     CleanRun
-        With ``findings``, ``summary``, ``cleaner``, ``report()``, ``review()`` and ``save()``.
+        With ``findings``, ``summary``, ``cleaner``, ``report()``, ``review()``, ``apply()`` and
+        ``save()``.
 
     Examples
     --------

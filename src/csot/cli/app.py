@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from csot import __version__
+from csot.cli.apply import apply
 from csot.cli.audit import audit
 from csot.cli.clean import clean
 from csot.cli.options import (
@@ -53,6 +54,7 @@ def main(
 
 
 app.command()(clean)
+app.command()(apply)
 
 MACHINE = "Machine"
 

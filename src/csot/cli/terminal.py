@@ -43,10 +43,10 @@ EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 OPTIONS = frozenset(
     {
-        *("allow_outside", "annotator", "class_prior", "data_dir", "download", "embedder"),
-        *("features", "force", "group", "id", "image", "image_size", "label", "limit"),
-        *("duplicates", "merge_variants", "out", "resume", "root", "seed", "test", "text"),
-        *("verified", "votes", "with"),
+        *("allow_outside", "annotator", "class_prior", "data_dir", "download", "duplicates"),
+        *("embedder", "features", "force", "group", "id", "image", "image_size", "label"),
+        *("limit", "merge_variants", "min_confidence", "out", "resume", "root", "seed", "test"),
+        *("text", "verified", "votes", "with"),
     }
 )
 """Parameters of functions that are options of commands."""

@@ -1,0 +1,90 @@
+"""`clean_dataset`: the same run from a path, a table and arrays; and what a run can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+
+import csot
+from csot.clean import CleanRun, clean_dataset
+from csot.data import DataError
+
+
+def blobs(n: int = 120) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.str_]]:
+    rng = np.random.default_rng(0)
+    truth = np.arange(n) % 2
+    features = rng.normal(size=(n, 4)) + 4 * truth[:, None]
+    names = np.array(["ape", "bee"])
+    given = names[np.where(np.arange(n) < 6, 1 - truth, truth)]
+    return features, given
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> CleanRun:
+    folder = tmp_path_factory.mktemp("dataset")
+    features, labels = blobs()
+    np.savez(folder / "d.npz", features=features, labels=labels)
+    return clean_dataset(folder / "d.npz", folder / "run")
+
+
+def test_a_run_says_what_was_found(run: CleanRun) -> None:
+    assert run.findings["is_label_issue"].sum() >= 5
+    assert run.summary["n_rows"] == 120
+    assert run.report().exists()
+    assert run.cleaner.predict(blobs()[0][:4]).tolist() == ["ape", "bee", "ape", "bee"]
+
+
+def test_arrays_in_memory_are_judged_like_files(run: CleanRun, tmp_path: Path) -> None:
+    features, labels = blobs()
+    other = clean_dataset(features, tmp_path / "run", labels=labels)
+    pd.testing.assert_frame_equal(other.findings, run.findings)
+
+
+def test_a_frame_needs_no_file_and_no_folder(tmp_path: Path) -> None:
+    features, labels = blobs()
+    frame = pd.DataFrame(features, columns=list("abcd")).assign(kind=labels)
+    run = clean_dataset(frame, label="kind")
+    assert run.findings["is_label_issue"].sum() >= 5
+    kept = run.save(tmp_path / "kept")
+    pd.testing.assert_frame_equal(kept.findings, run.findings)
+    with pytest.raises(ValueError, match="choose another"):
+        run.save(tmp_path / "kept")
+
+
+def test_other_data_in_memory_is_refused(tmp_path: Path) -> None:
+    features, labels = blobs()
+    clean_dataset(features, tmp_path / "run", labels=labels)
+    with pytest.raises(ValueError, match="other data"):
+        clean_dataset(features + 1, tmp_path / "run", labels=labels)
+
+
+def test_progress_is_reported(tmp_path: Path) -> None:
+    features, labels = blobs()
+    seen: list[tuple[str, int, int]] = []
+    clean_dataset(
+        features, tmp_path / "run", labels=labels, progress=lambda *step: seen.append(step)
+    )
+    assert seen[0] == ("noise matrix", 0, 6)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "words"),
+    [
+        ("nowhere", {}, "does not exist"),
+        ("nowhere", {"labels": [0]}, "`labels` goes with an array"),
+        (np.zeros(3), {"labels": [0, 1, 0]}, "(N, D)"),
+        (np.zeros((3, 2)), {}, "needs `labels`"),
+        (np.zeros((3, 2)), {"labels": [0, 1]}, "features has 3 rows"),
+        (pd.DataFrame({"a": [1.0, 2.0]}), {"labels": [0, 1]}, "name the column by `label`"),
+        (blobs()[0], {"labels": blobs()[1], "class_prior": {"ape": 1.0}}, "lacks the classes bee"),
+        (blobs()[0], {"labels": blobs()[1], "class_prior": "flat"}, "'uniform'"),
+    ],
+)
+def test_bad_input(data: object, options: dict[str, object], words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        csot.clean_dataset(data, tmp_path / "run", **options)  # type: ignore[arg-type]
+    assert words in str(error.value)
