@@ -13,9 +13,9 @@ from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.knn import neighbour_graph
 from csot.ot.coherence.operator import FunctionSimilarity, MatrixSimilarity
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
+from csot.ot.execution import Execution
 from csot.ot.numerics import csr_matrix
 from csot.ot.reduce import OneShard
-from csot.ot.workspace import Memory
 from helpers import Floats, make_instance, plan_error
 from reference import transport as reference
 
@@ -197,7 +197,7 @@ def test_value_and_gradient_of_coherence(
     terms = Terms(probs, kappa[0], torch.from_numpy(case.labels)[None], kappa[1])
     vectors = torch.from_numpy(features)[None]
     coherence: Coherence = {
-        "cosine": CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard(), Memory()),
+        "cosine": CosineCoherence(vectors, vectors.norm(dim=-1), terms, Execution()),
         "matrix": OperatorCoherence(MatrixSimilarity(torch.from_numpy(S)[None]), terms, OneShard()),
     }[kind]
     plan = torch.from_numpy(Q.T.copy())[None]
@@ -232,15 +232,15 @@ def test_bound_of_the_coherence_holds(weights: str) -> None:
     for features in (rng.normal(size=(n, 3)), np.ones((n, 3))):
         S = reference.cosine_similarity(features)
         vectors = torch.from_numpy(features)[None]
-        coherence = CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard(), Memory())
+        coherence = CosineCoherence(vectors, vectors.norm(dim=-1), terms, Execution())
         for shift in (0.0, 1.0):
             D = rng.normal(size=(n, n_classes)) + shift
             value = kappa[0] * reference.coherence_value(S, P, D)
             value += kappa[1] * reference.coherence_value(S, L, D)
             sizes = torch.from_numpy(np.abs(D).sum(0))[None]
-            assert abs(value) <= float(coherence.most(sizes))
+            assert abs(value) <= float(coherence.upper_bound(sizes))
     operator = OperatorCoherence(MatrixSimilarity(torch.from_numpy(S)[None]), terms, OneShard())
-    assert float(operator.most(sizes)) == np.inf
+    assert float(operator.upper_bound(sizes)) == np.inf
 
 
 def test_cosine_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

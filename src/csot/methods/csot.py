@@ -1,6 +1,6 @@
 """CSOT: one network, trained on the labels that a curriculum of transport plans confirms.
 
-Algorithm S1 of the paper. After a warm-up, every epoch solves Eq. 4 for the labels (`_relabel`) and
+Algorithm S1 of the paper. After a warm-up, every epoch solves Eq. 6 for the labels (`_relabel`) and
 splits the rows into D_clean and D_corrupted (Eq. 8). Stage one minimises
 
     L_mix(D_clean) + L_lab(D_clean) + lambda_1 L_simsiam(D_corrupted)      (Eq. 9)

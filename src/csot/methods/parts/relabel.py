@@ -54,7 +54,7 @@ def relabel(
     settings: CsotSettings,
     generator: torch.Generator,
 ) -> Relabelling:
-    """Solve CSOT (Eq. 4) for batches of random rows, or for all rows as one problem."""
+    """Solve CSOT (Eq. 6) for batches of random rows, or for all rows as one problem."""
     if settings.allocator == "gmm":
         return _by_small_loss(predictions, labels, generator)
     order = torch.randperm(len(labels), generator=generator).to(labels.device)

@@ -1,7 +1,7 @@
 """Similarity between samples as an operator: S X without forming the N x N matrix S.
 
 The solver keeps samples on the last axis, so an operator maps (B, K, N) to (B, K, N):
-``(S X)_bki = sum_j S_bij X_bkj``, with S symmetric and its diagonal zero (methods note 2).
+``(S X)_bki = sum_j S_bij X_bkj``, with S symmetric and zero on the diagonal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Similarity(Protocol):
 
 
 class OneHotWithin(ABC):
-    """``apply_within`` for any operator, by spreading x over one row per class."""
+    """``apply_within`` for any operator, by one-hot encoding x by class."""
 
     @abstractmethod
     def apply(self, x: Tensor) -> Tensor:
@@ -34,9 +34,9 @@ class OneHotWithin(ABC):
     def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
         given = labels >= 0
         index = labels.clamp(min=0)[:, None]
-        spread = x.new_zeros(x.shape[0], n_classes, x.shape[1])
-        spread.scatter_(1, index, (x * given)[:, None])
-        return self.apply(spread).gather(1, index)[:, 0] * given
+        encoded = x.new_zeros(x.shape[0], n_classes, x.shape[1])
+        encoded.scatter_(1, index, (x * given)[:, None])
+        return self.apply(encoded).gather(1, index)[:, 0] * given
 
 
 class MatrixSimilarity(OneHotWithin):
@@ -52,7 +52,7 @@ class MatrixSimilarity(OneHotWithin):
 
 
 class FunctionSimilarity(OneHotWithin):
-    """The user's own operator: a function from X, samples by columns, to S X of the same shape.
+    """The user's own operator: a function from X, one row per sample, to S X of the same shape.
 
     It is called with (N, K) for a single problem and with (B, N, K) for a batch.
     """
