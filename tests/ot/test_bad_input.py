@@ -150,11 +150,11 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "half a label": (
         {"pred_probs": P, "labels": [0, 1, 2, 0.5, 0, 0]},
-        r"^labels contains 0\.5, which is no class",
+        r"^labels contains 0\.5, which is not a class",
     ),
     "NaN label": (
         {"pred_probs": P, "labels": [0, 1, 2, np.nan, 0, 0]},
-        r"^labels contains nan, which is no class",
+        r"^labels contains nan, which is not a class",
     ),
     "labels of text": ({"pred_probs": P, "labels": ["cat"] * 6}, numbers("labels") + "list"),
     # budget
@@ -227,6 +227,14 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "weights of text": (
         {"pred_probs": P, "row_weights": "uniform"},
         numbers("row_weights") + "str",
+    ),
+    "unknown row constraint": (
+        {"pred_probs": P, "row_constraint": "equality"},
+        r"^row_constraint must be one of 'auto', 'inequality', got 'equality'",
+    ),
+    "unknown coherence scale": (
+        {"pred_probs": P, "coherence_scale": "budget"},
+        r"^coherence_scale must be one of 'absolute', 'classes', got 'budget'",
     ),
     # similarity
     "unknown similarity": (

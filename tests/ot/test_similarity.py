@@ -249,3 +249,38 @@ def test_cosine_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = csot.solve(case.pred_probs, **arguments)
     monkeypatch.setattr("csot.ot.numerics.CHUNK", 7)
     assert np.abs(csot.solve(case.pred_probs, **arguments).coupling - whole.coupling).max() < 1e-9
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse", "csr", "batch"])
+def test_a_matrix_that_is_not_symmetric_is_symmetrised_with_a_warning(layout: str) -> None:
+    case = make_instance(30, 3, seed=0)
+    S = np.random.default_rng(0).random((30, 30)) * (1 - np.eye(30))
+    probs = torch.from_numpy(case.pred_probs)
+    labels = torch.from_numpy(case.labels)
+    matrix = torch.from_numpy(S)
+    if layout == "batch":
+        probs, labels, matrix = probs[None], labels[None], matrix[None]
+    given = {"sparse": matrix.to_sparse, "csr": matrix.to_sparse_csr}.get(layout, lambda: matrix)()
+    options: dict[str, Any] = {"labels": labels, "budget": 0.5, "max_outer": 100}
+    with pytest.warns(UserWarning, match="similarity is not symmetric .*is used") as caught:
+        plan = csot.solve(probs, similarity=given, **options)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    expected = csot.solve(probs, similarity=(matrix + matrix.mT) / 2, **options)
+    assert float((plan.coupling - expected.coupling).abs().max()) < 1e-12
+    # Stationary: the plan solves its own linearised problem.
+    coupling = plan.coupling.reshape(30, 3).numpy()
+    L = reference.one_hot(case.labels, 3)
+    gradient = reference.cost_matrix(case.pred_probs)
+    for weights in (case.pred_probs, L):
+        gradient = gradient + reference.coherence_gradient(S, weights, coupling)
+    linearised = reference.scaling(gradient, np.full(30, 1 / 30), np.full(3, 0.5 / 3), 0.1, 20_000)
+    assert np.abs(linearised - coupling).max() * 30 < 1e-5
+
+
+def test_rounding_is_not_asymmetry() -> None:
+    case = make_instance(30, 3, seed=0)
+    units = case.features / np.linalg.norm(case.features, axis=1, keepdims=True)
+    S = (units @ units.T).astype(np.float32)
+    S[0, 1] = np.nextafter(S[0, 1], np.float32(2))
+    csot.solve(case.pred_probs.astype(np.float32), similarity=S, budget=0.5)

@@ -86,12 +86,17 @@ class Csot(SingleNetwork):
         self.looked.fill_(True)
         corrected, left = self._corrected()[rows], ~self.selected[rows]
         self.semi.fill_(self._is_second_stage(epoch, corrected, left))
+        selected = self.selected[rows]
+        differs = selected & (self.labels[rows] != seen.logits.argmax(-1))
         return {
             "stage": 1 + int(self.semi),
             "budget": budget,
-            "selected": int(self.selected[rows].sum()),
+            "selected": int(selected.sum()),
             "clean": int(self.clean[rows].sum()),
             "corrected": int(corrected.sum()),
+            # Of the selected rows, those where plan and network differ; of all, the converged ones.
+            "plan_disagreement": int(differs.sum()) / max(1, int(selected.sum())),
+            "plan_converged": float(found.converged.float().mean()),
         }
 
     def _warming_up(self, epoch: int) -> bool:

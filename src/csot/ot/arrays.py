@@ -21,11 +21,13 @@ class ArrayAdapter:
     numpy: bool
     batched: bool
     device: torch.device
+    """That of the user's tensors."""
     dtype: torch.dtype
 
     def tensor(self, name: str, value: object) -> Tensor:
-        """Another argument as a tensor on the device of the first."""
-        return as_tensor(name, value, self.device)
+        """Another argument as a tensor on the device of the computation."""
+        where = computing_device(self.device)
+        return as_tensor(name, value, self.device if isinstance(value, Tensor) else where).to(where)
 
     def batch_of(self, name: str, value: object, axes: int) -> Tensor:
         """A tensor with ``axes`` axes after a batch axis, which is added for a single problem."""
@@ -39,14 +41,24 @@ class ArrayAdapter:
             )
         return tensor if self.batched else tensor[None]
 
-    def out(self, x: Tensor) -> Array:
-        """A result (B, ...) in the user's type, without the batch axis for a single problem."""
-        x = x if self.batched else x[0]
+    def out(self, x: Tensor, *, has_batch: bool = True) -> Array:
+        """A result (B, ...) in the user's type, without the batch axis for a single problem.
+
+        ``has_batch=False`` if there is no batch axis to remove.
+        """
+        x = x[0] if has_batch and not self.batched else x
+        if x.device != self.device:
+            x = x.to(self.device, torch.float32 if x.dtype == torch.float64 else x.dtype)
         return x.numpy() if self.numpy else x
 
     def number(self, x: Tensor) -> Any:
         """(B,) as an array for a batch, as a plain number for a single problem."""
         return self.out(x.clone()) if self.batched else x[0].item()
+
+
+def computing_device(device: torch.device) -> torch.device:
+    """Where problems of a device are solved: on the CPU for MPS, which has no float64."""
+    return torch.device("cpu") if device.type == "mps" else device
 
 
 def as_tensor(name: str, value: object, device: torch.device | None = None) -> Tensor:

@@ -21,7 +21,9 @@ The start is Q = 0, where Omega and its gradient vanish: the first step solves c
 and moves all the way. (The paper starts from ab', which wastes one iteration.)
 
 With a fixed number of inner iterations every inner problem starts from the same log v, as in
-Algorithm 1. Otherwise it starts from the solution of the last one.
+Algorithm 1, and the plan is not rounded onto its constraints. Otherwise it starts from the solution
+of the last one. An inner problem that is not solved may have a negative gap. Then the bound rises
+along the line, and only the full step can decrease f: it is taken if it does, else Q stays.
 """
 
 from __future__ import annotations
@@ -158,6 +160,11 @@ class _OuterLoop:
     def is_finished(self) -> bool:
         return bool(self._finished.all())
 
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether the number of inner iterations is fixed."""
+        return self._stopping.fixed is not None
+
     def step(self) -> None:
         """One outer step."""
         finished, here = self._finished, self._here
@@ -178,6 +185,9 @@ class _OuterLoop:
         remaining = torch.where(steady, extrapolated, self._movement)
         precision = plan_precision(self._tolerance, self._difference.dtype)
         self._finished = finished | (settled & (2 * remaining <= precision))
+        if self._is_fixed and self._tolerance > 0:
+            # Without a move the next step would be the same.
+            self._finished = self._finished | (self._share == 0)
 
     def outcome(self) -> Outcome:
         solution = self._solution
@@ -202,7 +212,8 @@ class _OuterLoop:
         self._here = here = self._with_moments(self._here)
         assert here.moments is not None
         gradient = coherence.gradient(here.moments, here.plan)
-        value = self._solve_inner(gradient, self._solution.state.log_v)
+        start = self._first_log_v if self._is_fixed else self._solution.state.log_v
+        value = self._solve_inner(gradient, start)
         plan = self._plan(out=self._spare)
         cross = self._inner_product(gradient, plan)
         torch.sub(plan, here.plan, out=self._difference)
@@ -267,12 +278,12 @@ class _OuterLoop:
         return self._reduce.max((largest / self._problem.marginals.a).amax(-1))
 
     def _feasible_point(self) -> tuple[_Point, Tensor, Tensor]:
-        """The last plan, rounded if its marginals are violated; the error that is left, and whether
-        it was small before: (B,)."""
+        """The last plan, rounded if its marginals are violated, the error after rounding, and
+        whether it was small before: (B,)."""
         here, marginals = self._here, self._problem.marginals
         error = marginal_error(here.plan, marginals, self._reduce)
         sound = error <= plan_precision(1e-6, here.plan.dtype)
-        if bool((error <= rounding_threshold(here.plan.dtype)).all()):
+        if self._is_fixed or bool((error <= rounding_threshold(here.plan.dtype)).all()):
             return here, error, sound
         plan = round_onto(here.plan, marginals, self._reduce)
         error = marginal_error(plan, marginals, self._reduce)
@@ -305,10 +316,14 @@ class _OuterLoop:
 
 def _step_length(here: _Point, target: _Target, before: Tensor) -> Tensor:
     """The minimiser of the bound above; the full step where that is nearly as good, and cheaper."""
-    gap = target.gap.clamp(min=0)
-    best = torch.where(target.bend > 0, gap / (2 * target.bend), 1.0)
+    gap, bend = target.gap.clamp(min=0), target.bend
+    best = torch.where(bend > 0, gap / (2 * bend), 1.0)
     # Where gap and bend are below the rounding error, the last length is kept.
-    return torch.where(gap > here.rounding, torch.where(best > NEARLY_FULL, 1.0, best), before)
+    share = torch.where(gap > here.rounding, torch.where(best > NEARLY_FULL, 1.0, best), before)
+    # An unsolved inner problem may have a negative gap: then only the full step can descend.
+    unsolved = ~target.solved & (target.gap < -here.rounding)
+    descends = (bend < target.gap).to(share.dtype)
+    return torch.where(unsolved, descends, share)
 
 
 def _remaining_movement(movement: Tensor, last: Tensor) -> Tensor:

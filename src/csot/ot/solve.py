@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 WEIGHTS = ("probs", "log_probs")
+ROW_CONSTRAINTS = ("auto", "inequality")
+SCALES = ("absolute", "classes")
 
 Method = Literal["auto", "newton", "scaling", "dykstra"]
 
@@ -57,8 +59,10 @@ def solve(
     budget: float = 1.0,
     class_prior: Array | Sequence[float] | Literal["uniform", "labels"] | None = None,
     row_weights: Array | None = None,
+    row_constraint: Literal["auto", "inequality"] = "auto",
     epsilon: float = 0.1,
     coherence: float | tuple[float, float] = 1.0,
+    coherence_scale: Literal["absolute", "classes"] = "absolute",
     coherence_on: Literal["probs", "log_probs"] = "probs",
     similarity: str | Array | Similarity | Callable[[Tensor], Tensor] = "cosine",
     neighbours: int = 10,
@@ -79,7 +83,8 @@ def solve(
 
         Omega^P(Q) = -<S, (P*Q)(P*Q)'>,   Omega^L(Q) = -<S, (L*Q)(L*Q)'>
 
-    With ``budget=1`` the row constraint is an equality. The named problems of the paper:
+    With ``budget=1`` the row constraint is an equality, unless ``row_constraint`` says otherwise.
+    The named problems of the paper:
 
     ==========================  ===========================================
     classical OT (Sinkhorn)     ``budget=1``, no features
@@ -107,23 +112,34 @@ def solve(
         Shares of the classes: uniform (the paper), given, or the frequencies of ``labels``.
     row_weights : (N,)
         Capacity of each row; scaled to sum to one. Uniform by default.
+    row_constraint : "auto" or "inequality"
+        "auto" makes Q1 <= a an equality for ``budget=1``, where every row is full at the optimum.
+        "inequality" keeps Algorithm 1's u = min(a/(Kv), 1) there too, as the published code does:
+        the same optimum, but other plans before convergence.
     epsilon : float
         Weight of the entropy; smaller is sharper. 0.1 in the paper; 1e-3 still works.
     coherence : float or (prediction, label)
         kappa, or one value per term.
+    coherence_scale : "absolute" or "classes"
+        Unit of kappa: 1 (the paper), or C / budget. The gradient of a term is at most
+        2 kappa budget / C in the first case, which is below epsilon for many classes, and at most
+        2 kappa in the second.
     coherence_on : "probs" or "log_probs"
         What weighs Omega^P: P (the equations) or -log P (the published code).
     similarity : "cosine", "knn", an (N, N) matrix or an operator
         "cosine" never forms N x N; "knn" keeps the ``neighbours`` nearest. An operator is a
-        function from an (N, K) tensor X to S X; S should be symmetric with a zero diagonal.
+        function from an (N, K) tensor X to S X; S must be symmetric, and its diagonal should be
+        zero. Of a matrix that is not symmetric (S + S')/2 is used, with a warning.
     method : "auto", "newton", "scaling" or "dykstra"
         Inner method: semi-dual Newton, Algorithm 1, or Algorithm S4 on full matrices. "auto" is
         Newton, by Cholesky or by conjugate gradients according to the number of classes.
     max_outer, max_inner : int
         Largest number of outer steps, and of inner steps in each of them.
     inner_iterations : int, optional
-        Exactly this many inner steps. With ``tolerance=0`` exactly ``max_outer`` outer steps too:
-        the paper's timing table is ``method="scaling", inner_iterations=100, tolerance=0``.
+        Exactly this many inner steps, from v = 1 (or ``start``) in every outer step, and no
+        rounding onto the constraints: rows may exceed their capacity by ``marginal_error``. With
+        ``tolerance=0`` exactly ``max_outer`` outer steps too: the paper's timing table is
+        ``method="scaling", inner_iterations=100, tolerance=0``.
     tolerance : float
         Stop when the GCG gap is below ``tolerance`` times the objective.
     start : Plan, optional
@@ -158,9 +174,12 @@ def solve(
             share = checked_budget(budget)
             capacities = row_capacities(row_weights, log_p, adapter, reduce)
             prior = read_prior(class_prior, given, capacities, n_classes, adapter, reduce)
+            equality = read_choice("row_constraint", row_constraint, ROW_CONSTRAINTS) == "auto"
+            in_classes = read_choice("coherence_scale", coherence_scale, SCALES) == "classes"
             on_probs = read_choice("coherence_on", coherence_on, WEIGHTS) == "probs"
             terms = read_coherence(
                 coherence,
+                n_classes / share if in_classes else 1.0,
                 similarity,
                 features,
                 neighbours,
@@ -171,7 +190,11 @@ def solve(
             )
             problem = Problem(
                 log_probs=log_p,
-                marginals=Marginals(capacities, share * prior, balanced=share == 1),
+                marginals=Marginals(
+                    capacities,
+                    share * prior,
+                    balanced=share == 1 and equality,
+                ),
                 coherence=terms,
                 epsilon=checked_positive("epsilon", epsilon),
             )
@@ -259,7 +282,7 @@ def _as_plan(
         budget=budget,
         log_u=adapter.out(outcome.log_u.to(dtype, copy=True)),
         log_v=adapter.out(outcome.log_v.to(dtype, copy=True)),
-        objective_trace=trace.numpy().copy() if adapter.numpy else trace.clone(),
+        objective_trace=adapter.out(trace.clone(), has_batch=False),
         gap=adapter.number(outcome.gap),
         marginal_error=adapter.number(outcome.marginal_error),
         converged=adapter.number(outcome.converged),

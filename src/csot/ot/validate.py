@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from numbers import Real
 
 import torch
 from torch import Tensor
 
-from csot.ot.arrays import ArrayAdapter, as_tensor, floating
+from csot.ot.arrays import ArrayAdapter, as_tensor, computing_device, floating
 from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.knn import neighbour_graph
-from csot.ot.coherence.operator import FunctionSimilarity, MatrixSimilarity, Similarity
+from csot.ot.coherence.operator import (
+    FunctionSimilarity,
+    MatrixSimilarity,
+    Similarity,
+    asymmetry,
+    symmetric_part,
+)
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
 from csot.ot.execution import Execution
-from csot.ot.numerics import LOG_ZERO, widest_float
+from csot.ot.numerics import LOG_ZERO
 from csot.ot.reduce import OneShard, Reduce
 from csot.ot.workspace import Workspace
 
@@ -40,6 +47,7 @@ def read_probabilities(
     batched = given.ndim == 3
     rows = floating(given if batched else given[None])
     adapter = ArrayAdapter(not isinstance(value, Tensor), batched, rows.device, rows.dtype)
+    rows = rows.to(computing_device(rows.device))
     if pred_probs is None:
         _check_log_probs(rows, slack)
         log_p = _class_major(rows, workspace).clamp_(min=LOG_ZERO)
@@ -121,7 +129,7 @@ def row_capacities(
     batch, _, n = like.shape
     if row_weights is None:
         total = reduce.sum(like.new_full((1,), float(n), dtype=torch.float64))
-        return like.new_full((batch, n), 1.0 / float(total), dtype=widest_float(like.device))
+        return like.new_full((batch, n), 1.0 / float(total), dtype=torch.float64)
     weights = adapter.tensor("row_weights", row_weights)
     if tuple(weights.shape) not in ((n,), (batch, n)):
         raise ValueError(
@@ -190,6 +198,7 @@ def _frequencies(labels: Tensor, weights: Tensor, n_classes: int, reduce: Reduce
 
 def read_coherence(
     kappa: float | tuple[float, float],
+    unit: float,
     similarity: object,
     features: object | None,
     neighbours: int,
@@ -198,12 +207,15 @@ def read_coherence(
     adapter: ArrayAdapter,
     execution: Execution,
 ) -> Coherence | None:
-    """The coherence terms, or None if their weights are zero or there is no similarity."""
+    """The coherence terms, or None if their weights are zero or there is no similarity.
+
+    ``unit`` is the unit in which kappa is given.
+    """
     pair = kappa if isinstance(kappa, (tuple, list)) else (kappa, kappa)
     if len(pair) != 2:
         raise ValueError(f"coherence must be a number or a pair (prediction, label), got {kappa!r}")
     prediction, label = (checked_positive("coherence", k, zero_allowed=True) for k in pair)
-    terms = Terms(weights, prediction, labels, label)
+    terms = Terms(weights, unit * prediction, labels, unit * label)
     reduce = execution.reduce
     shape = (weights.shape[0], weights.shape[2])
     coherence: Coherence
@@ -300,6 +312,16 @@ def _given_similarity(
     # The sum instead of all entries: sparse layouts have no ``isfinite``.
     if not math.isfinite(float(matrix.sum())):
         raise ValueError("similarity has NaN or infinite entries; set undefined ones to zero")
+    off = asymmetry(matrix)
+    # Up to rounding.
+    if off > (1e-4 if adapter.dtype == torch.float32 else 1e-8):
+        warnings.warn(
+            f"csot.solve: similarity is not symmetric (S and its transpose differ by up to "
+            f"{off:.2g} of the largest entry); (S + S')/2 is used, which gives the same "
+            "coherence. Pass that to silence this warning",
+            stacklevel=4,
+        )
+        matrix = symmetric_part(matrix)
     return MatrixSimilarity(matrix if not dense or matrix.ndim == 3 else matrix[None])
 
 

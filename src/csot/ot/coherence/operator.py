@@ -13,6 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from csot.ot.numerics import csr_matrix
+
 
 class Similarity(Protocol):
     """A symmetric similarity between the N samples of each of B problems."""
@@ -49,6 +51,42 @@ class MatrixSimilarity(OneHotWithin):
         if self._matrix.layout == torch.strided:
             return x @ self._matrix
         return torch.stack([(self._matrix @ problem.mT).mT for problem in x])
+
+
+def asymmetry(matrix: Tensor) -> float:
+    """max |S - S'| / max |S| of a dense (..., N, N) or sparse (N, N) matrix."""
+    if matrix.layout == torch.strided:
+        difference, values = matrix - matrix.mT, matrix
+    else:
+        difference = _plus_transpose(matrix, sign=-1.0).values()
+        values = _coordinates(matrix).coalesce().values()
+    largest = float(values.abs().max()) if values.numel() else 0.0
+    return float(difference.abs().max()) / largest if largest > 0 else 0.0
+
+
+def symmetric_part(matrix: Tensor) -> Tensor:
+    """(S + S')/2, on which alone Omega depends. The gradient needs a symmetric operator."""
+    if matrix.layout == torch.strided:
+        return (matrix + matrix.mT) / 2
+    total = _plus_transpose(matrix, sign=1.0)
+    rows, columns = total.indices()
+    return csr_matrix(rows, columns, total.values() / 2, (len(total), len(total)))
+
+
+def _plus_transpose(matrix: Tensor, sign: float) -> Tensor:
+    """S + sign S' of a sparse matrix, in COO layout."""
+    entries = _coordinates(matrix).coalesce()
+    places = torch.cat([entries.indices(), entries.indices().flip(0)], 1)
+    values = torch.cat([entries.values(), sign * entries.values()])
+    return torch.sparse_coo_tensor(places, values, matrix.shape, check_invariants=False).coalesce()
+
+
+def _coordinates(matrix: Tensor) -> Tensor:
+    """A sparse matrix in COO layout."""
+    if matrix.layout == torch.sparse_coo:
+        return matrix
+    coordinates: Tensor = matrix.to_sparse(layout=torch.sparse_coo)
+    return coordinates
 
 
 class FunctionSimilarity(OneHotWithin):
