@@ -338,7 +338,7 @@ def main() -> None:
         measure_size(arguments.one_size, arguments.seed)
         return
     if arguments.plain:
-        compiled.MOST_ENTRIES = 0
+        compiled.MAX_ENTRIES = 0
     console = Console(width=140)
     RESULTS.mkdir(exist_ok=True)
     about = {

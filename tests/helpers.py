@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from csot.ot.execution import Execution
 from csot.ot.inner.kernel import Kernel
 from csot.ot.problem import Marginals
-from csot.ot.reduce import OneShard
-from csot.ot.workspace import Memory
 
 Floats = npt.NDArray[np.floating]
 Integers = npt.NDArray[np.integer]
@@ -83,6 +82,6 @@ def make_kernel(
     marginals = Marginals(
         torch.from_numpy(a)[None], torch.from_numpy(budget * share)[None], balanced=budget == 1
     )
-    kernel = Kernel(torch.from_numpy(log_probs)[None], marginals, OneShard(), Memory())
+    kernel = Kernel(torch.from_numpy(log_probs)[None], marginals, Execution())
     kernel.linearise(None, epsilon)
     return kernel

@@ -139,7 +139,7 @@ def test_labels_in_any_container() -> None:
         (np.zeros((6, 1)), "paper", r"^labels has shape \(6, 1\) but the plan allocates"),
         (np.full(6, 3), "paper", r"^labels contains 3, but there are 3 classes"),
         (np.full(6, -2), "paper", r"^labels contains -2, but there are 3 classes"),
-        (np.full(6, 0.5), "paper", r"^labels contains 0\.5, which is no class index"),
+        (np.full(6, 0.5), "paper", r"^labels contains 0\.5, which is not a class index"),
         (["cat"] * 6, "paper", r"^labels must be a NumPy array or torch tensor of numbers"),
         (np.zeros(6), "authors", r"^variant must be 'paper' or 'published', got 'authors'"),
     ],

@@ -1,4 +1,4 @@
-"""From a plan and the given labels to the split of the data (Eqs. 6 to 8)."""
+"""From a plan and the given labels to the split of the data (Eqs. 7 and 8)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Allocation:
     """Which given labels to trust, which to replace and by what. Arrays (N,), or (B, N)."""
 
     pseudo_labels: Array
-    """argmax of the plan (Eq. 6)."""
+    """argmax_k Q_ik of the plan (Eq. 6)."""
     weights: Array
     """w_i: ``paper`` Q_iy / (m * prior_y), ``published`` Q_iy / a_i clipped to [0, 1]."""
     selected: Array
@@ -34,22 +34,22 @@ class Allocation:
 
     @property
     def unselected(self) -> Array:
-        """Samples that the budget leaves out."""
+        """Samples that are not selected."""
         return ~self.selected
 
     @property
     def relabelled(self) -> Array:
-        """Selected, and the plan disagrees: the corrections to rely on."""
+        """Selected, and the plan disagrees: the reliable corrections."""
         return self.selected & ~self.clean
 
 
 def allocate(plan: Plan, labels: Array, *, variant: Variant = "paper") -> Allocation:
-    """Split the samples of a plan into clean and corrupted (Eqs. 6 to 8).
+    """Split the samples of a plan into clean and corrupted (Eqs. 7 and 8).
 
-    ``labels`` (N,), or (B, N) for a batch, are the given labels; -1 where none is given, which is
-    never clean and, having no right label, always among the corrupted. The variants differ where
-    the authors' code differs from their equations; in ``paper`` a sample whose label the plan
-    confirms but does not select belongs to neither set.
+    ``labels`` (N,), or (B, N) for a batch, are the given labels; -1 where none is given. A sample
+    without a label is never clean and always corrupted. The variants differ where the authors'
+    code differs from their equations: in ``paper`` a sample whose label the plan confirms, but
+    which is not selected, belongs to neither set.
     """
     if variant not in ("paper", "published"):
         raise ValueError(f"variant must be 'paper' or 'published', got {variant!r}")

@@ -1,4 +1,4 @@
-"""Budget schedules: what share of the samples to allocate at a given epoch.
+"""Budget schedules: the share of the samples to allocate in each epoch.
 
 A schedule is any function from the epoch, counted from 1, to a budget in (0, 1].
 """
@@ -10,13 +10,13 @@ from numbers import Real
 from typing import TypeAlias
 
 Schedule: TypeAlias = Callable[[int], float]
-"""Epoch, counted from 1, to budget."""
+"""From the epoch, counted from 1, to the budget."""
 
 
 def linear(*, epochs: int, start: float = 0.3) -> Schedule:
     """The paper's ramp: m = min(1, m0 + (t - 1)/(T_sup - 1)), with ``epochs`` = T_sup.
 
-    Its slope is that of a ramp from 0 to 1, so it reaches 1 after a share 1 - m0 of the epochs.
+    Its slope is that of a ramp from 0 to 1, so it reaches 1 after a share of 1 - m0 of the epochs.
     """
     _check("start", start)
     last = _at_least("epochs", epochs, 2) - 1
@@ -44,7 +44,7 @@ def linear_published(*, epochs: int, warmup: int, start: float = 0.3) -> Schedul
 
 
 def exponential(*, epochs: int, start: float = 0.3) -> Schedule:
-    """From ``start`` at epoch 1 to 1 at epoch ``epochs``, by the same factor each epoch."""
+    """From ``start`` at epoch 1 to 1 at epoch ``epochs``, by a constant factor per epoch."""
     _check("start", start)
     last = _at_least("epochs", epochs, 2) - 1
 
@@ -55,7 +55,7 @@ def exponential(*, epochs: int, start: float = 0.3) -> Schedule:
 
 
 def validated(schedule: Schedule) -> Schedule:
-    """The user's own schedule, each budget checked when it is asked for."""
+    """The user's own schedule, with every budget checked."""
     if not callable(schedule):
         raise ValueError(
             f"schedule must be a function from the epoch (from 1) to a budget, got {schedule!r}"

@@ -98,7 +98,15 @@ def test_counts_and_budget_are_recorded() -> None:
         context(noisy(truth, 6), certain(truth)), warmup=0, curriculum="constant", start_budget=1.0
     )
     record = method.begin_epoch(1)
-    assert record == {"stage": 1, "budget": 1.0, "selected": 24, "clean": 18, "corrected": 6}
+    assert record == {
+        "stage": 1,
+        "budget": 1.0,
+        "selected": 24,
+        "clean": 18,
+        "corrected": 6,
+        "plan_disagreement": 0.0,
+        "plan_converged": 1.0,
+    }
     split = method.split()
     assert split is not None
     assert split.labels.equal(truth)

@@ -49,6 +49,7 @@ def test_the_whole_is_solve_and_allocate(variant: str) -> None:
         coherence_on="probs" if variant == "paper" else "log_probs",
         max_outer=10,
         inner_iterations=None if variant == "paper" else 100,
+        row_constraint="auto" if variant == "paper" else "inequality",
         method="auto" if variant == "paper" else "scaling",
     )
     wanted = csot.allocate(
@@ -173,3 +174,22 @@ def test_a_short_run_has_a_budget(curriculum: str, epochs: int) -> None:
     settings = CsotSettings.model_validate({"curriculum": curriculum, "warmup": 10})
     budget = budgets(settings, epochs)
     assert all(0 < budget(epoch) <= 1 for epoch in range(1, epochs + 1))
+
+
+def test_each_row_knows_whether_its_plan_has_converged() -> None:
+    assert relabelled().converged.all()
+    assert not relabelled(budget=1.0, variant="published", inner_iterations=1).converged.any()
+    assert relabelled(allocator="gmm").converged.all()
+
+
+def test_published_keeps_the_inequality_at_a_budget_of_one() -> None:
+    """Before convergence it gives other plans."""
+    few: dict[str, Any] = {"variant": "published", "relabel_batch": 0, "inner_iterations": 3}
+    kept, equal = relabelled(1.0, **few), relabelled(1.0, **few, row_constraint="auto")
+    assert not torch.allclose(kept.posterior, equal.posterior, atol=1e-4)
+
+
+def test_coherence_can_be_counted_in_units_of_classes() -> None:
+    scaled = relabelled(0.5, coherence=0.5, coherence_scale="classes", relabel_batch=0)
+    plain = relabelled(0.5, coherence=0.5 * C / 0.5, relabel_batch=0)
+    assert torch.equal(scaled.posterior, plain.posterior)

@@ -1,4 +1,4 @@
-"""Every wrong input is refused at the door: the error names the argument, the value, the remedy."""
+"""Every wrong input is refused: the error names the argument, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "features of one axis": (
         {"pred_probs": P, "features": F[:, 0]},
-        r"^features has shape \(6,\); 2 axes are needed beside a single problem",
+        r"^features has shape \(6,\); 2 axes are needed for a single problem",
     ),
     "features without the batch": (
         {"pred_probs": BATCH, "features": F},
-        r"^features has shape \(6, 4\); 3 axes are needed beside a batch",
+        r"^features has shape \(6, 4\); 3 axes are needed for a batch",
     ),
     "features of text": ({"pred_probs": P, "features": "cosine"}, numbers("features") + "str"),
     "features elsewhere": (
@@ -130,15 +130,15 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     # labels
     "few labels": (
         {"pred_probs": P, "labels": Y[:5]},
-        r"^labels has shape \(5,\) but pred_probs has 6 rows: one label a row",
+        r"^labels has shape \(5,\) but pred_probs has 6 rows: one label per row",
     ),
     "labels of two axes": (
         {"pred_probs": P, "labels": Y[:, None]},
-        r"^labels has shape \(6, 1\); 1 axis is needed beside a single problem",
+        r"^labels has shape \(6, 1\); 1 axis is needed for a single problem",
     ),
     "labels without the batch": (
         {"pred_probs": BATCH, "labels": Y},
-        r"^labels has shape \(6,\); 2 axes are needed beside a batch",
+        r"^labels has shape \(6,\); 2 axes are needed for a batch",
     ),
     "label too large": (
         {"pred_probs": P, "labels": [0, 1, 2, 3, 0, 0]},
@@ -150,11 +150,11 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "half a label": (
         {"pred_probs": P, "labels": [0, 1, 2, 0.5, 0, 0]},
-        r"^labels contains 0\.5, which is no class",
+        r"^labels contains 0\.5, which is not a class",
     ),
     "NaN label": (
         {"pred_probs": P, "labels": [0, 1, 2, np.nan, 0, 0]},
-        r"^labels contains nan, which is no class",
+        r"^labels contains nan, which is not a class",
     ),
     "labels of text": ({"pred_probs": P, "labels": ["cat"] * 6}, numbers("labels") + "list"),
     # budget
@@ -167,7 +167,7 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     # class_prior
     "short prior": (
         {"pred_probs": P, "class_prior": [0.5, 0.5]},
-        r"^class_prior has shape \(2,\) but there are 3 classes: one share a class",
+        r"^class_prior has shape \(2,\) but there are 3 classes: one share per class is needed",
     ),
     "negative prior": (
         {"pred_probs": P, "class_prior": [1.2, -0.1, -0.1]},
@@ -198,7 +198,7 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     # row_weights
     "few weights": (
         {"pred_probs": P, "row_weights": np.ones(5)},
-        r"^row_weights has shape \(5,\) but there are 6 rows: one weight a row",
+        r"^row_weights has shape \(5,\) but there are 6 rows: one weight per row is needed",
     ),
     "one weight": (
         {"pred_probs": P, "row_weights": 1.0},
@@ -227,6 +227,14 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "weights of text": (
         {"pred_probs": P, "row_weights": "uniform"},
         numbers("row_weights") + "str",
+    ),
+    "unknown row constraint": (
+        {"pred_probs": P, "row_constraint": "equality"},
+        r"^row_constraint must be one of 'auto', 'inequality', got 'equality'",
+    ),
+    "unknown coherence scale": (
+        {"pred_probs": P, "coherence_scale": "budget"},
+        r"^coherence_scale must be one of 'absolute', 'classes', got 'budget'",
     ),
     # similarity
     "unknown similarity": (
@@ -324,7 +332,7 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "start of one problem": (
         {"pred_probs": BATCH, "start": csot.solve(P)},
-        r"^start has shape \(3,\); 2 axes are needed beside a batch",
+        r"^start has shape \(3,\); 2 axes are needed for a batch",
     ),
 }
 

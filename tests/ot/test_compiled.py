@@ -1,4 +1,4 @@
-"""The compiled climb against torch's Newton: the same steps to the same potentials."""
+"""Compiled Newton against torch's Newton: the same steps to the same potentials."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import csot
+from csot.ot.execution import Execution
 from csot.ot.inner import compiled
 from csot.ot.inner import newton as inner
 from csot.ot.inner.kernel import Kernel
-from csot.ot.inner.newton import Stopping
+from csot.ot.inner.scaling import Stopping
 from csot.ot.problem import Marginals
-from csot.ot.reduce import OneShard
-from csot.ot.workspace import Memory
 from helpers import make_instance, make_kernel
 
 LOAD = compiled._loops.__wrapped__
-"""Looks for numba anew each time."""
+"""Without the cache."""
 
 TIGHT = Stopping(tolerance=1e-11, limit=1000)
 
@@ -76,7 +75,7 @@ def test_the_limit_of_steps_holds(limit: int) -> None:
     kernel = make_kernel(200, 10, 0.5, 0.02, seed=1)
     start = torch.zeros(1, 10, dtype=torch.float64)
     solution = compiled.newton(kernel, start, Stopping(1e-11, limit))
-    # The last step may take up to five looks.
+    # The last step may take up to five evaluations.
     assert solution.iterations < limit + 5
     assert bool(solution.log_u.isfinite().all())
 
@@ -90,7 +89,7 @@ def test_only_one_small_problem_is_served() -> None:
             balanced=False,
         )
         log_probs = torch.zeros(shape)
-        return compiled._is_small(Kernel(log_probs, marginals, OneShard(), Memory()))
+        return compiled._is_small(Kernel(log_probs, marginals, Execution()))
 
     assert served(1, 10, 1024)
     assert not served(2, 10, 1024)
@@ -116,13 +115,15 @@ def test_no_limit_is_too_large() -> None:
 
 
 def test_a_total_that_is_no_number_is_an_error() -> None:
-    climb = pytest.importorskip("csot.ot.inner.newton_numba")
+    loops = pytest.importorskip("csot.ot.inner.newton_numba")
     ones = np.ones(2)
     kernel = np.ones((2, 2))
-    frame = climb.Frame(kernel, kernel, ones, ones, ones, ones, 0 * ones, 0 * ones, False)
+    absorbed = loops.AbsorbedKernel(
+        kernel, kernel, ones, ones, ones, ones, 0 * ones, 0 * ones, False, 8.0, 1e-120
+    )
     for sums in ([np.nan, 1.0], [1.0, np.nan]):
-        view = climb.View(ones, ones, ones, np.array(sums))
-        assert np.isnan(climb.column_error(frame, view))
+        found = loops.Evaluation(ones, ones, ones, np.array(sums))
+        assert np.isnan(loops.column_error(absorbed, found))
 
 
 @pytest.mark.parametrize("error", [OSError, AttributeError, SystemError])
@@ -133,14 +134,32 @@ def test_a_broken_numba_is_left_alone(
         raise error("damaged")
 
     monkeypatch.setattr(compiled, "_try_out", fail)
-    with pytest.warns(UserWarning, match="numba fails .damaged.; going on without it"):
+    with pytest.warns(UserWarning, match="numba fails .damaged.; using torch instead"):
         assert LOAD() is None
+
+
+def test_a_stale_cache_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that names a class which the module no longer has."""
+    pytest.importorskip("numba")
+    attempts = []
+
+    def fail_once(loops: object) -> None:
+        attempts.append(loops)
+        if len(attempts) == 1:
+            raise AttributeError("Can't get attribute 'Frame'")
+
+    flushed: list[object] = []
+    monkeypatch.setattr(compiled, "_try_out", fail_once)
+    monkeypatch.setattr(compiled, "_flush_cache", flushed.append)
+    assert LOAD() is not None
+    assert len(attempts) == 2
+    assert flushed == attempts[:1]
 
 
 def test_without_numba_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "csot.ot.inner.newton_numba", raising=False)
-    monkeypatch.delattr(csot.ot, "climb", raising=False)
+    monkeypatch.delattr(csot.ot.inner, "newton_numba", raising=False)
     monkeypatch.setattr(compiled, "_loops", LOAD)
     assert compiled._loops() is None
     case = make_instance(30, 3, seed=0)

@@ -15,10 +15,10 @@ from helpers import make_kernel
 def test_curvature_is_the_slope_of_the_class_totals(
     n_classes: int, budget: float, work: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curvature, "PICKY_WORK", work)
+    monkeypatch.setattr(curvature, "SELECT_WORK", work)
     kernel = make_kernel(400, n_classes, budget, 0.5, seed=3)
     log_v = torch.linspace(-6, -5, n_classes, dtype=torch.float64)[None]
-    state = kernel.look(log_v)
+    state = kernel.evaluate(log_v)
     found = Curvature(kernel, state, None)
     matrix = found.matrix()
     x = torch.sin(torch.arange(n_classes, dtype=torch.float64))[None]
@@ -30,15 +30,15 @@ def test_curvature_is_the_slope_of_the_class_totals(
     for k in range(0, n_classes, 37):
         moved = torch.zeros_like(log_v)
         moved[0, k] = nudge
-        ahead = kernel.look(log_v + moved).column_sums
-        behind = kernel.look(log_v - moved).column_sums
+        ahead = kernel.evaluate(log_v + moved).column_sums
+        behind = kernel.evaluate(log_v - moved).column_sums
         slope = (ahead - behind) / (2 * nudge)
         assert torch.allclose(slope[0], matrix[0, :, k], rtol=1e-4, atol=1e-9)
 
 
 def test_damping_leaves_rows_out_by_degrees() -> None:
     kernel = make_kernel(300, 6, 0.5, 0.5, seed=1)
-    state = kernel.look(torch.full((1, 6), -5.0, dtype=torch.float64))
+    state = kernel.evaluate(torch.full((1, 6), -5.0, dtype=torch.float64))
     diagonals = [
         Curvature(kernel, state, torch.tensor([damping], dtype=torch.float64)).diagonal()
         for damping in (1e-9, 0.3, 1.0)

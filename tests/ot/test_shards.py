@@ -16,8 +16,8 @@ import torch.multiprocessing as mp
 import csot
 from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.terms import Terms
+from csot.ot.execution import Execution
 from csot.ot.reduce import Shards
-from csot.ot.workspace import Memory
 from helpers import make_instance
 
 N, C = 60, 4
@@ -69,8 +69,8 @@ def _bound(rank: int) -> float:
     features = torch.ones(1, 5, 2)
     terms = Terms(weights, 1.0, None, 0.0)
     norms = features.norm(dim=-1)
-    coherence = CosineCoherence(features, norms, terms, Shards(dist.group.WORLD), Memory())
-    return float(coherence.most(torch.ones(1, C)))
+    coherence = CosineCoherence(features, norms, terms, Execution(Shards(dist.group.WORLD)))
+    return float(coherence.upper_bound(torch.ones(1, C)))
 
 
 def _work(rank: int, folder: str) -> None:

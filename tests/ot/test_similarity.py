@@ -13,9 +13,9 @@ from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.knn import neighbour_graph
 from csot.ot.coherence.operator import FunctionSimilarity, MatrixSimilarity
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
+from csot.ot.execution import Execution
 from csot.ot.numerics import csr_matrix
 from csot.ot.reduce import OneShard
-from csot.ot.workspace import Memory
 from helpers import Floats, make_instance, plan_error
 from reference import transport as reference
 
@@ -197,7 +197,7 @@ def test_value_and_gradient_of_coherence(
     terms = Terms(probs, kappa[0], torch.from_numpy(case.labels)[None], kappa[1])
     vectors = torch.from_numpy(features)[None]
     coherence: Coherence = {
-        "cosine": CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard(), Memory()),
+        "cosine": CosineCoherence(vectors, vectors.norm(dim=-1), terms, Execution()),
         "matrix": OperatorCoherence(MatrixSimilarity(torch.from_numpy(S)[None]), terms, OneShard()),
     }[kind]
     plan = torch.from_numpy(Q.T.copy())[None]
@@ -232,15 +232,15 @@ def test_bound_of_the_coherence_holds(weights: str) -> None:
     for features in (rng.normal(size=(n, 3)), np.ones((n, 3))):
         S = reference.cosine_similarity(features)
         vectors = torch.from_numpy(features)[None]
-        coherence = CosineCoherence(vectors, vectors.norm(dim=-1), terms, OneShard(), Memory())
+        coherence = CosineCoherence(vectors, vectors.norm(dim=-1), terms, Execution())
         for shift in (0.0, 1.0):
             D = rng.normal(size=(n, n_classes)) + shift
             value = kappa[0] * reference.coherence_value(S, P, D)
             value += kappa[1] * reference.coherence_value(S, L, D)
             sizes = torch.from_numpy(np.abs(D).sum(0))[None]
-            assert abs(value) <= float(coherence.most(sizes))
+            assert abs(value) <= float(coherence.upper_bound(sizes))
     operator = OperatorCoherence(MatrixSimilarity(torch.from_numpy(S)[None]), terms, OneShard())
-    assert float(operator.most(sizes)) == np.inf
+    assert float(operator.upper_bound(sizes)) == np.inf
 
 
 def test_cosine_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,3 +249,38 @@ def test_cosine_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = csot.solve(case.pred_probs, **arguments)
     monkeypatch.setattr("csot.ot.numerics.CHUNK", 7)
     assert np.abs(csot.solve(case.pred_probs, **arguments).coupling - whole.coupling).max() < 1e-9
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse", "csr", "batch"])
+def test_a_matrix_that_is_not_symmetric_is_symmetrised_with_a_warning(layout: str) -> None:
+    case = make_instance(30, 3, seed=0)
+    S = np.random.default_rng(0).random((30, 30)) * (1 - np.eye(30))
+    probs = torch.from_numpy(case.pred_probs)
+    labels = torch.from_numpy(case.labels)
+    matrix = torch.from_numpy(S)
+    if layout == "batch":
+        probs, labels, matrix = probs[None], labels[None], matrix[None]
+    given = {"sparse": matrix.to_sparse, "csr": matrix.to_sparse_csr}.get(layout, lambda: matrix)()
+    options: dict[str, Any] = {"labels": labels, "budget": 0.5, "max_outer": 100}
+    with pytest.warns(UserWarning, match="similarity is not symmetric .*is used") as caught:
+        plan = csot.solve(probs, similarity=given, **options)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    expected = csot.solve(probs, similarity=(matrix + matrix.mT) / 2, **options)
+    assert float((plan.coupling - expected.coupling).abs().max()) < 1e-12
+    # Stationary: the plan solves its own linearised problem.
+    coupling = plan.coupling.reshape(30, 3).numpy()
+    L = reference.one_hot(case.labels, 3)
+    gradient = reference.cost_matrix(case.pred_probs)
+    for weights in (case.pred_probs, L):
+        gradient = gradient + reference.coherence_gradient(S, weights, coupling)
+    linearised = reference.scaling(gradient, np.full(30, 1 / 30), np.full(3, 0.5 / 3), 0.1, 20_000)
+    assert np.abs(linearised - coupling).max() * 30 < 1e-5
+
+
+def test_rounding_is_not_asymmetry() -> None:
+    case = make_instance(30, 3, seed=0)
+    units = case.features / np.linalg.norm(case.features, axis=1, keepdims=True)
+    S = (units @ units.T).astype(np.float32)
+    S[0, 1] = np.nextafter(S[0, 1], np.float32(2))
+    csot.solve(case.pred_probs.astype(np.float32), similarity=S, budget=0.5)

@@ -1,4 +1,4 @@
-"""Memory that is kept between solutions must never be seen in one."""
+"""Workspace that is kept between solutions must never be seen in one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 
 import csot
 from csot.ot import workspace as memory
-from csot.ot.workspace import Memory, working_memory
+from csot.ot.workspace import Workspace, borrow_workspace
 from helpers import make_instance
 
 CPU = torch.device("cpu")
 
 
-def test_arrays_from_the_slab_do_not_overlap() -> None:
-    slab = torch.zeros(2**20, dtype=torch.uint8)
-    given = Memory(slab)
+def test_arrays_from_the_buffer_do_not_overlap() -> None:
+    buffer = torch.zeros(2**20, dtype=torch.uint8)
+    given = Workspace(buffer)
     first = given.empty((3, 50_001), torch.float32, CPU)
     second = given.empty((2, 20_000), torch.float64, CPU)
     outside = given.empty((1000, 1000), torch.float64, CPU)
@@ -26,18 +26,18 @@ def test_arrays_from_the_slab_do_not_overlap() -> None:
     outside.fill_(3.0)
     assert bool((first == 1).all())
     assert bool((second == 2).all())
-    end = slab.data_ptr() + len(slab)
-    assert [slab.data_ptr() <= x.data_ptr() < end for x in (first, second, outside)] == [
+    end = buffer.data_ptr() + len(buffer)
+    assert [buffer.data_ptr() <= x.data_ptr() < end for x in (first, second, outside)] == [
         True,
         True,
         False,
     ]
-    assert given.wanted > len(slab)
+    assert given.requested > len(buffer)
 
 
-def test_the_slab_grows_is_kept_and_has_a_limit() -> None:
+def test_the_buffer_grows_is_kept_and_has_a_limit() -> None:
     def pointer(size: int) -> int:
-        with working_memory() as given:
+        with borrow_workspace() as given:
             return given.empty((size,), torch.float32, CPU).data_ptr()
 
     pointer(200_000)
@@ -48,7 +48,7 @@ def test_the_slab_grows_is_kept_and_has_a_limit() -> None:
 
 
 def test_plans_do_not_change_when_the_next_is_made() -> None:
-    """Large enough for the slab, in turns: also where one solution asks for another."""
+    """Large enough for the buffer, in turns: also where one solution asks for another."""
     cases = [make_instance(8000, 6, seed) for seed in range(2)]
 
     def solve(number: int) -> csot.Plan:
@@ -90,7 +90,7 @@ def test_another_default_device_changes_nothing() -> None:
             found.append(csot.solve(case.pred_probs, budget=0.5))
         found.append(csot.solve(case.pred_probs, budget=0.5))
 
-    # A thread of its own, which has no slab yet.
+    # A thread of its own, which has no buffer yet.
     thread = threading.Thread(target=solve_twice)
     thread.start()
     thread.join()

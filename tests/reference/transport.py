@@ -332,6 +332,53 @@ def csot(
     return ReferenceSolution(Q, tuple(history), gap, settled)
 
 
+def published(
+    P: FloatArray,
+    features: FloatArray,
+    labels: IntArray,
+    budget: float,
+    epsilon: float = 0.1,
+    kappa: float = 1.0,
+    outer: int = 10,
+    inner: int = 100,
+) -> FloatArray:
+    """CSOT as the authors' code computes it, from its description; returns Q, (N, C).
+
+    Differences from :func:`csot`: coherence is weighted by the cost -log P instead of by P; the
+    numbers of iterations are fixed, and every inner problem starts from v = 1; the row constraint
+    keeps its minimum at a budget of one; the step satisfies Armijo's rule (constant 1e-4, first
+    trial 0.99, halved) instead of being exact; an outer step that changes the objective by less
+    than 1e-6, absolutely or relatively, is the last. Uniform rows and classes.
+    """
+    N, C = P.shape
+    a, b = np.full(N, 1.0 / N), np.full(C, budget / C)
+    cost, S, L = cost_matrix(P), cosine_similarity(features), one_hot(labels, C)
+
+    def value(Q: FloatArray) -> float:
+        return objective(Q, cost, epsilon, kappa, kappa, S, cost, L)
+
+    Q = np.outer(a, b)
+    current = value(Q)
+    for _ in range(outer):
+        coherence = coherence_gradient(S, cost, Q) + coherence_gradient(S, L, Q)
+        direction = scaling(cost + kappa * coherence, a, b, epsilon, inner) - Q
+        entropy = epsilon * (1.0 + np.log(np.maximum(Q, np.finfo(np.float64).tiny)))
+        slope = float(np.sum((cost + kappa * coherence + entropy) * direction))
+        step, moved = 0.99, current
+        while step > 1e-9:
+            moved = value(Q + step * direction)
+            if moved <= current + 1e-4 * step * slope:
+                break
+            step /= 2
+        else:
+            break
+        Q = Q + step * direction
+        change, current = abs(current - moved), moved
+        if change < 1e-6 or change < 1e-6 * abs(current):
+            break
+    return Q
+
+
 def between(Q: FloatArray, target: FloatArray, step: float) -> FloatArray:
     """The plan (1 - step) Q + step target, (N, C)."""
     return (1.0 - step) * Q + step * target

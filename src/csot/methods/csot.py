@@ -1,6 +1,6 @@
 """CSOT: one network, trained on the labels that a curriculum of transport plans confirms.
 
-Algorithm S1 of the paper. After a warm-up, every epoch solves Eq. 4 for the labels (`_relabel`) and
+Algorithm S1 of the paper. After a warm-up, every epoch solves Eq. 6 for the labels (`_relabel`) and
 splits the rows into D_clean and D_corrupted (Eq. 8). Stage one minimises
 
     L_mix(D_clean) + L_lab(D_clean) + lambda_1 L_simsiam(D_corrupted)      (Eq. 9)
@@ -86,12 +86,17 @@ class Csot(SingleNetwork):
         self.looked.fill_(True)
         corrected, left = self._corrected()[rows], ~self.selected[rows]
         self.semi.fill_(self._is_second_stage(epoch, corrected, left))
+        selected = self.selected[rows]
+        differs = selected & (self.labels[rows] != seen.logits.argmax(-1))
         return {
             "stage": 1 + int(self.semi),
             "budget": budget,
-            "selected": int(self.selected[rows].sum()),
+            "selected": int(selected.sum()),
             "clean": int(self.clean[rows].sum()),
             "corrected": int(corrected.sum()),
+            # Of the selected rows, those where plan and network differ; of all, the converged ones.
+            "plan_disagreement": int(differs.sum()) / max(1, int(selected.sum())),
+            "plan_converged": float(found.converged.float().mean()),
         }
 
     def _warming_up(self, epoch: int) -> bool:

@@ -1,4 +1,4 @@
-"""The transport problem: stating it, solving it, reading the answer. Knows nothing of training."""
+"""The transport problem, its solver and its solution. Independent of training."""
 
 from csot.ot.coherence.operator import Similarity
 from csot.ot.numerics import ConvergenceWarning

@@ -1,4 +1,4 @@
-"""NumPy or torch at the door: what comes in as one goes out as the same."""
+"""NumPy arrays and torch tensors: results have the type of the input."""
 
 from __future__ import annotations
 
@@ -15,33 +15,40 @@ Array: TypeAlias = Tensor | npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Door:
-    """Remembers in what form the user's numbers came, and gives results back in that form."""
+class ArrayAdapter:
+    """Converts the user's arrays to tensors of the solver, and results back to the user's type."""
 
     numpy: bool
     batched: bool
     device: torch.device
+    """That of the user's tensors."""
     dtype: torch.dtype
 
-    def tensor(self, name: str, value: object | None) -> Tensor | None:
-        """Another argument as a tensor beside the first; None stays None."""
-        return None if value is None else as_tensor(name, value, self.device)
+    def tensor(self, name: str, value: object) -> Tensor:
+        """Another argument as a tensor on the device of the computation."""
+        where = computing_device(self.device)
+        return as_tensor(name, value, self.device if isinstance(value, Tensor) else where).to(where)
 
     def batch_of(self, name: str, value: object, axes: int) -> Tensor:
-        """The same, of ``axes`` axes behind a batch axis, added where the user has none."""
-        tensor = as_tensor(name, value, self.device)
+        """A tensor with ``axes`` axes after a batch axis, which is added for a single problem."""
+        tensor = self.tensor(name, value)
         if tensor.ndim != axes + self.batched:
             needed = axes + self.batched
             raise ValueError(
                 f"{name} has shape {tuple(tensor.shape)}; {needed} "
-                f"{'axis is' if needed == 1 else 'axes are'} needed beside "
+                f"{'axis is' if needed == 1 else 'axes are'} needed for "
                 f"{'a batch of problems' if self.batched else 'a single problem'}"
             )
         return tensor if self.batched else tensor[None]
 
-    def out(self, x: Tensor) -> Array:
-        """(B, ...) of the solver in the user's form, without an axis the user did not have."""
-        x = x if self.batched else x[0]
+    def out(self, x: Tensor, *, has_batch: bool = True) -> Array:
+        """A result (B, ...) in the user's type, without the batch axis for a single problem.
+
+        ``has_batch=False`` if there is no batch axis to remove.
+        """
+        x = x[0] if has_batch and not self.batched else x
+        if x.device != self.device:
+            x = x.to(self.device, torch.float32 if x.dtype == torch.float64 else x.dtype)
         return x.numpy() if self.numpy else x
 
     def number(self, x: Tensor) -> Any:
@@ -49,8 +56,13 @@ class Door:
         return self.out(x.clone()) if self.batched else x[0].item()
 
 
+def computing_device(device: torch.device) -> torch.device:
+    """Where problems of a device are solved: on the CPU for MPS, which has no float64."""
+    return torch.device("cpu") if device.type == "mps" else device
+
+
 def as_tensor(name: str, value: object, device: torch.device | None = None) -> Tensor:
-    """A tensor that shares memory with ``value`` where it can; a clear error where it is none."""
+    """A tensor that shares memory with ``value`` where possible; an error if it is not an array."""
     if isinstance(value, Tensor):
         if value.is_complex():
             raise ValueError(f"{name} must hold real numbers, got a tensor of {value.dtype}")
@@ -76,7 +88,7 @@ def as_tensor(name: str, value: object, device: torch.device | None = None) -> T
 
 
 def floating(tensor: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """float32 and float64 stay; half precisions and integers are computed in float32."""
+    """float32 and float64 are kept; half precisions and integers are converted to float32."""
     if dtype is None:
         dtype = tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
     return tensor.to(dtype)

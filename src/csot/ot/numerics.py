@@ -1,4 +1,4 @@
-"""Numbers at the edge: the cost of a zero, the tolerance of a dtype, the flushing of denormals."""
+"""Numerical details: the cost of a zero, tolerances by dtype, flushing of denormals."""
 
 import math
 import warnings
@@ -6,17 +6,15 @@ import warnings
 import torch
 from torch import Tensor
 
-# A probability of exactly zero costs what the smallest positive float32 costs, about 103 nats:
-# dear enough never to be chosen freely, finite so that every class can still be served.
+# A probability of exactly zero costs as much as the smallest positive float32, about 103 nats:
+# high enough never to be preferred, and finite so that every class can still get its total.
 LOG_ZERO = math.log(2.0**-149)
 
-
 CHUNK = 8192
-"""Samples whose temporary arrays are held at once, where a sum over samples allows it."""
-
+"""Number of samples whose temporary arrays are held at once in sums over samples."""
 
 LARGE = 200_000
-"""Numbers from which an array of them is worth avoiding."""
+"""Element count above which temporaries are avoided."""
 
 
 class ConvergenceWarning(UserWarning):
@@ -34,21 +32,21 @@ def rounding_threshold(dtype: torch.dtype) -> float:
 
 
 def plan_precision(tolerance: float, dtype: torch.dtype) -> float:
-    """Movement of an entry, relative to its row's capacity, that no longer matters."""
+    """Change of an entry, relative to the capacity of its row, that counts as negligible."""
     return max(tolerance, 1e-9 if dtype == torch.float64 else 1e-4)
 
 
 def negligible(dtype: torch.dtype) -> float:
     """Entries below this are set to zero.
 
-    They are far below the rounding error of any sum they could enter, and multiplied with each
-    other they would become denormals, on which a CPU is many times slower.
+    They are far below the rounding error of any sum they enter, and their products would be
+    denormals, which are many times slower on a CPU.
     """
     return 1e-120 if dtype == torch.float64 else 1e-28
 
 
 def widest_float(device: torch.device) -> torch.dtype:
-    """float64, but for devices that have none."""
+    """float64, or float32 on devices without float64."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
@@ -60,18 +58,18 @@ def flush_(x: Tensor, below: float) -> Tensor:
 def dot(x: Tensor, y: Tensor) -> Tensor:
     """<x_b, y_b> for each problem b of (B, C, N) tensors, as float64.
 
-    Rows of N products by BLAS, the C results in float64: a running float32 sum over everything
-    would lose the digits on which the stopping rule looks.
+    Sums over N by BLAS, then over C in float64: a plain float32 sum over all entries would be too
+    inaccurate for the stopping rule.
     """
     if x.numel() > LARGE:
-        # No product is written down; with few numbers the parsing would cost more.
+        # Does not store the product. For small arrays einsum itself takes longer.
         return torch.einsum("bcn,bcn->bc", x, y).sum(-1, dtype=torch.float64)
     rows: Tensor = torch.linalg.vecdot(x, y)
     return rows.sum(-1, dtype=torch.float64)
 
 
 def chunks(n: int) -> list[slice]:
-    """Parts of n samples, small enough that what is made of them stays in the cache."""
+    """Split n samples into parts whose temporary arrays fit into the cache."""
     return [slice(i, i + CHUNK) for i in range(0, n, CHUNK)]
 
 
@@ -84,6 +82,6 @@ def csr_matrix(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, 
     starts = torch.zeros(shape[0] + 1, dtype=torch.int64, device=rows.device)
     torch.cumsum(torch.bincount(rows, minlength=shape[0]), 0, out=starts[1:])
     with warnings.catch_warnings():
-        # torch calls its CSR layout beta, once a process; matrix times vector is all we need.
+        # torch warns once per process that CSR is in beta; only products with vectors are used.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)

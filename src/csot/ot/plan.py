@@ -1,4 +1,4 @@
-"""The answer: facts of the solution stored, what follows from them derived on demand."""
+"""The solution of a transport problem: what is computed is stored, the rest is derived."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from csot.ot.reduce import OneShard, Reduce
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """A coupling of N samples to C classes, with the evidence of how good it is.
+    """A coupling of N samples to C classes, and how accurate it is.
 
-    Arrays have the form of the input (NumPy or torch). For a batch of problems every array has a
+    Arrays have the type of the input (NumPy or torch). For a batch of problems every array has a
     leading axis B, and ``objective``, ``gap``, ``marginal_error``, ``converged`` are arrays (B,);
     for a single problem they are plain numbers.
     """
@@ -25,11 +25,11 @@ class Plan:
     coupling: Array
     """Q (N, C): how much of each sample goes to each class."""
     labels: Array
-    """(N,) argmax_k Q_ik, the pseudo label (well defined also where a row carries no mass)."""
+    """(N,) argmax_k Q_ik, the pseudo label (also defined where a row has no mass)."""
     row_weights: Array
     """a (N,): the capacity of each row, summing to one; 1/N unless given."""
     class_prior: Array
-    """(C,): the shares that the classes receive of the budget."""
+    """(C,): the share of the budget that each class receives."""
     budget: float
     """m: the total mass of the coupling, and the share of samples selected."""
     log_u: Array
@@ -39,12 +39,12 @@ class Plan:
     objective_trace: Array
     """Objective after each outer step: (T,), or (T, B) for a batch."""
     gap: float | Array
-    """GCG gap at the last step, in the units of the objective. Where ``converged``, and the problem
-    is convex along the way, the objective is at most this far from its minimum."""
+    """GCG gap at the last step, in the units of the objective. If ``converged`` and the problem is
+    convex, the objective is at most this far from its minimum."""
     marginal_error: float | Array
     """Largest relative violation of a row or column constraint."""
     converged: bool | Array
-    """The gap is within tolerance of the objective, and the marginals within theirs."""
+    """Whether gap and marginals are within their tolerances."""
     outer_iterations: int
     """Steps of generalised conditional gradient (Algorithm 2)."""
     inner_iterations: int
@@ -52,7 +52,7 @@ class Plan:
     method: str
     """The inner method that was used."""
     reduce: Reduce = field(default_factory=OneShard)
-    """How to reach the rows that other processes hold, for ``selected``."""
+    """Gives access to the rows of other processes, for ``selected``."""
 
     @property
     def iterations(self) -> int:
@@ -61,13 +61,13 @@ class Plan:
 
     @cached_property
     def objective(self) -> float | Array:
-        """The entropic objective (Eq. 11) at the coupling."""
+        """The entropic objective (Eq. 16) at the coupling."""
         last = self.objective_trace[-1]
         return last if self._batched else float(last)
 
     @cached_property
     def confidence(self) -> Array:
-        """(N,) max_k Q_ik / a_i in [0, 1]: how surely and how fully a sample is allocated."""
+        """(N,) max_k Q_ik / a_i in [0, 1]: how confidently and completely a sample is allocated."""
         coupling = as_tensor("coupling", self.coupling)
         capacity = as_tensor("row_weights", self.row_weights)
         return self._like_input((coupling.amax(-1) / capacity).clamp(0.0, 1.0))
@@ -77,7 +77,7 @@ class Plan:
         """(N,) the floor(m N) most confident samples (Eq. 7); earlier rows win ties."""
         confidence, ours = self.reduce.gather(as_tensor("confidence", self.confidence))
         n = confidence.shape[-1]
-        # 0.29 * 100 is 28.999...96 in floating point: the guard keeps the floor what it says.
+        # 0.29 * 100 is 28.999...96 in floating point: hence the small constant.
         count = min(n, math.floor(self.budget * n + 1e-9))
         order = torch.sort(confidence, dim=-1, descending=True, stable=True).indices
         mask = torch.zeros_like(confidence, dtype=torch.bool)

@@ -1,9 +1,9 @@
-"""The entropic CSOT problem (Eq. 11), stated once and checked, in the solver's own layout.
+"""The entropic CSOT problem (Eq. 16) in the solver's own layout, after validation.
 
     min  <-log P, Q> + kappa_P Omega^P(Q) + kappa_L Omega^L(Q) + epsilon <Q, log Q>
     s.t. Q >= 0,  Q1 <= a,  Q'1 = b = m * prior
 
-B problems of N samples and C classes at once; classes before samples (B, C, N).
+B problems of N samples and C classes are solved together; the shape is (B, C, N).
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from functools import cached_property
 from torch import Tensor
 
 from csot.ot.coherence.terms import Coherence
-from csot.ot.reduce import Reduce
-from csot.ot.workspace import Memory
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class Marginals:
     a: Tensor
     b: Tensor
     balanced: bool
-    """Sum a = sum b: the row constraint is an equality, as in classical transport."""
+    """The row constraint is the equality Q1 = a, as in classical transport; needs sum a = sum b."""
 
     @cached_property
     def log_a(self) -> Tensor:
@@ -37,13 +35,13 @@ class Marginals:
 
     @cached_property
     def without_share(self) -> Tensor | None:
-        """1 for classes whose total is zero, which take no part; None if every class does."""
+        """1 for classes whose total is zero, which are left out; None if there are none."""
         empty = self.b == 0
         return empty.to(self.b.dtype) if bool(empty.any()) else None
 
     @cached_property
     def targets(self) -> Tensor:
-        """b, but 1 for classes without a share: the kernel counts 1 for them too (see ``look``)."""
+        """b, but 1 for classes without a share, whose column sum ``Kernel.evaluate`` sets to 1."""
         return self.b if self.without_share is None else self.b + self.without_share
 
     @cached_property
@@ -57,11 +55,9 @@ class Marginals:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be solved; knows nothing of how."""
+    """What is to be solved. How it is executed is in ``Execution``."""
 
     log_probs: Tensor
     marginals: Marginals
     coherence: Coherence | None
     epsilon: float
-    reduce: Reduce
-    memory: Memory

@@ -1,7 +1,7 @@
-"""Sums over the rows of a problem, whether they all live here or are sharded over processes.
+"""Sums over the rows of a problem, which are in this process or sharded over several.
 
-All that crosses rows is a C-vector, a C x C matrix and a K x D matrix, so the exchange between
-processes does not grow with N. This module is the only one that knows about shards.
+Only a C-vector, a C x C matrix and a K x D matrix are summed over rows, so the communication
+between processes does not grow with N. No other module knows about shards.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Reduce(Protocol):
-    """How quantities that run over rows become quantities of the whole problem."""
+    """Reductions of per-row quantities over all rows of the problem."""
 
     def sum(self, x: Tensor) -> Tensor:
         """Add ``x`` over all shards."""
@@ -26,11 +26,11 @@ class Reduce(Protocol):
         """Take the elementwise maximum of ``x`` over all shards."""
 
     def gather(self, x: Tensor) -> tuple[Tensor, slice]:
-        """Concatenate ``x`` along its last axis over all shards; also say which part is ours."""
+        """Concatenate ``x`` along its last axis over all shards; also return which part is ours."""
 
 
 class OneShard:
-    """All rows are here: nothing to exchange."""
+    """All rows are in this process."""
 
     def sum(self, x: Tensor) -> Tensor:
         return x
@@ -63,7 +63,7 @@ class Shards:
         sizes = torch.zeros(world, dtype=torch.long, device=x.device)
         sizes[rank] = x.shape[-1]
         lengths: list[int] = self.sum(sizes).tolist()
-        # Equal lengths are all that every backend can gather: pad, then cut.
+        # Some backends only gather arrays of equal length: pad, then cut.
         padded = x.new_zeros((*x.shape[:-1], max(lengths)))
         padded[..., : x.shape[-1]] = x
         parts = [torch.empty_like(padded) for _ in range(world)]

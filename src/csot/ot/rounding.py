@@ -1,7 +1,7 @@
 """Rounding a nearly feasible plan onto its polytope, after Altschuler et al. (2017).
 
-Rows above their capacity and columns above their total are scaled down; what is then missing in
-the columns is spread over the slack of the rows. Since sum a >= sum b, the slack suffices.
+Rows above their capacity and columns above their total are scaled down; the mass then missing from
+the columns is distributed over the slack of the rows, which suffices since sum a >= sum b.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def marginal_error(plan: Tensor, marginals: Marginals, reduce: Reduce) -> Tensor
 
 
 def round_onto(plan: Tensor, marginals: Marginals, reduce: Reduce) -> Tensor:
-    """The feasible plan next to ``plan`` (B, C, N), in place."""
+    """A feasible plan close to ``plan`` (B, C, N), in place."""
     a, b = marginals.a, marginals.b
     plan.mul_((a / plan.sum(1)).clamp_(max=1.0).nan_to_num_(1.0)[:, None])
     columns = reduce.sum(plan.sum(-1))

@@ -1,10 +1,9 @@
-"""``solve``: the one door to the transport problems of the paper."""
+"""``solve``: the public function for all transport problems of the paper."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
@@ -12,16 +11,17 @@ import torch
 from torch import Tensor
 
 from csot._core.threads import threads_for
-from csot.ot.arrays import Array, Door
+from csot.ot.arrays import Array, ArrayAdapter
 from csot.ot.coherence.operator import Similarity
-from csot.ot.gcg import InnerMethod, Outcome, minimise
+from csot.ot.execution import Execution, reduction_over, without_autocast
+from csot.ot.gcg import Outcome, minimise
 from csot.ot.inner.compiled import newton
 from csot.ot.inner.dykstra import dykstra
-from csot.ot.inner.newton import Stopping, scaling
+from csot.ot.inner.scaling import InnerMethod, Stopping, scaling
 from csot.ot.numerics import ConvergenceWarning, marginal_tolerance
 from csot.ot.plan import Plan
 from csot.ot.problem import Marginals, Problem
-from csot.ot.reduce import OneShard, Reduce, Shards
+from csot.ot.reduce import Reduce
 from csot.ot.validate import (
     checked_budget,
     checked_positive,
@@ -32,12 +32,14 @@ from csot.ot.validate import (
     read_probabilities,
     row_capacities,
 )
-from csot.ot.workspace import working_memory
+from csot.ot.workspace import borrow_workspace
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 WEIGHTS = ("probs", "log_probs")
+ROW_CONSTRAINTS = ("auto", "inequality")
+SCALES = ("absolute", "classes")
 
 Method = Literal["auto", "newton", "scaling", "dykstra"]
 
@@ -57,8 +59,10 @@ def solve(
     budget: float = 1.0,
     class_prior: Array | Sequence[float] | Literal["uniform", "labels"] | None = None,
     row_weights: Array | None = None,
+    row_constraint: Literal["auto", "inequality"] = "auto",
     epsilon: float = 0.1,
     coherence: float | tuple[float, float] = 1.0,
+    coherence_scale: Literal["absolute", "classes"] = "absolute",
     coherence_on: Literal["probs", "log_probs"] = "probs",
     similarity: str | Array | Similarity | Callable[[Tensor], Tensor] = "cosine",
     neighbours: int = 10,
@@ -75,11 +79,12 @@ def solve(
     .. code-block:: text
 
         min  <-log P, Q> + kappa_P Omega^P(Q) + kappa_L Omega^L(Q) + epsilon <Q, log Q>
-        s.t. Q >= 0,  Q1 <= a,  Q'1 = budget * class_prior               (Eqs. 4 and 11)
+        s.t. Q >= 0,  Q1 <= a,  Q'1 = budget * class_prior               (Eqs. 6 and 16)
 
         Omega^P(Q) = -<S, (P*Q)(P*Q)'>,   Omega^L(Q) = -<S, (L*Q)(L*Q)'>
 
-    With ``budget=1`` the row constraint is an equality. The named problems of the paper:
+    With ``budget=1`` the row constraint is an equality, unless ``row_constraint`` says otherwise.
+    The named problems of the paper:
 
     ==========================  ===========================================
     classical OT (Sinkhorn)     ``budget=1``, no features
@@ -107,23 +112,34 @@ def solve(
         Shares of the classes: uniform (the paper), given, or the frequencies of ``labels``.
     row_weights : (N,)
         Capacity of each row; scaled to sum to one. Uniform by default.
+    row_constraint : "auto" or "inequality"
+        "auto" makes Q1 <= a an equality for ``budget=1``, where every row is full at the optimum.
+        "inequality" keeps Algorithm 1's u = min(a/(Kv), 1) there too, as the published code does:
+        the same optimum, but other plans before convergence.
     epsilon : float
         Weight of the entropy; smaller is sharper. 0.1 in the paper; 1e-3 still works.
     coherence : float or (prediction, label)
-        kappa, or one for each term.
+        kappa, or one value per term.
+    coherence_scale : "absolute" or "classes"
+        Unit of kappa: 1 (the paper), or C / budget. The gradient of a term is at most
+        2 kappa budget / C in the first case, which is below epsilon for many classes, and at most
+        2 kappa in the second.
     coherence_on : "probs" or "log_probs"
         What weighs Omega^P: P (the equations) or -log P (the published code).
     similarity : "cosine", "knn", an (N, N) matrix or an operator
         "cosine" never forms N x N; "knn" keeps the ``neighbours`` nearest. An operator is a
-        function from an (N, K) tensor X to S X; S should be symmetric with a zero diagonal.
+        function from an (N, K) tensor X to S X; S must be symmetric, and its diagonal should be
+        zero. Of a matrix that is not symmetric (S + S')/2 is used, with a warning.
     method : "auto", "newton", "scaling" or "dykstra"
-        Inner method: semi-dual Newton, Algorithm 1, or the vanilla matrix form. "auto" is Newton,
-        by Cholesky or by conjugate gradients according to the number of classes.
+        Inner method: semi-dual Newton, Algorithm 1, or Algorithm S4 on full matrices. "auto" is
+        Newton, by Cholesky or by conjugate gradients according to the number of classes.
     max_outer, max_inner : int
-        Most outer steps, and most inner steps in each of them.
+        Largest number of outer steps, and of inner steps in each of them.
     inner_iterations : int, optional
-        Exactly so many inner steps. With ``tolerance=0`` exactly ``max_outer`` outer steps too:
-        the paper's timing table is ``method="scaling", inner_iterations=100, tolerance=0``.
+        Exactly this many inner steps, from v = 1 (or ``start``) in every outer step, and no
+        rounding onto the constraints: rows may exceed their capacity by ``marginal_error``. With
+        ``tolerance=0`` exactly ``max_outer`` outer steps too: the paper's timing table is
+        ``method="scaling", inner_iterations=100, tolerance=0``.
     tolerance : float
         Stop when the GCG gap is below ``tolerance`` times the objective.
     start : Plan, optional
@@ -146,60 +162,60 @@ def solve(
     >>> plan.selected
     array([ True, False, False,  True])
     """
-    reduce = _rows_of(group)
-    with working_memory() as memory:
-        # Cheaper than no_grad; what is returned is copied, so that it may enter a loss.
-        with torch.inference_mode(), _own_precision(pred_probs if log_probs is None else log_probs):
-            door, log_p, probs = read_probabilities(pred_probs, log_probs, memory)
+    reduce = reduction_over(group)
+    given_probs = pred_probs if log_probs is None else log_probs
+    with borrow_workspace() as workspace:
+        execution = Execution(reduce, workspace)
+        # Cheaper than no_grad. Results are copied, so that they can be used in a loss.
+        with torch.inference_mode(), without_autocast(given_probs):
+            adapter, log_p, probs = read_probabilities(pred_probs, log_probs, workspace)
             batch, n_classes, n = log_p.shape
-            given = None if labels is None else read_labels(labels, door, (batch, n), n_classes)
+            given = None if labels is None else read_labels(labels, adapter, (batch, n), n_classes)
             share = checked_budget(budget)
-            capacities = row_capacities(door.tensor("row_weights", row_weights), log_p, reduce)
-            prior = read_prior(class_prior, given, capacities, n_classes, door, reduce)
+            capacities = row_capacities(row_weights, log_p, adapter, reduce)
+            prior = read_prior(class_prior, given, capacities, n_classes, adapter, reduce)
+            equality = read_choice("row_constraint", row_constraint, ROW_CONSTRAINTS) == "auto"
+            in_classes = read_choice("coherence_scale", coherence_scale, SCALES) == "classes"
             on_probs = read_choice("coherence_on", coherence_on, WEIGHTS) == "probs"
+            terms = read_coherence(
+                coherence,
+                n_classes / share if in_classes else 1.0,
+                similarity,
+                features,
+                neighbours,
+                probs if on_probs else -log_p,
+                given,
+                adapter,
+                execution,
+            )
             problem = Problem(
                 log_probs=log_p,
-                marginals=Marginals(capacities, share * prior, balanced=share == 1),
-                coherence=read_coherence(
-                    coherence,
-                    similarity,
-                    features,
-                    neighbours,
-                    probs if on_probs else -log_p,
-                    given,
-                    door,
-                    reduce,
-                    memory,
+                marginals=Marginals(
+                    capacities,
+                    share * prior,
+                    balanced=share == 1 and equality,
                 ),
+                coherence=terms,
                 epsilon=checked_positive("epsilon", epsilon),
-                reduce=reduce,
-                memory=memory,
             )
             name = _inner_method(method)
             with threads_for(log_p.numel()):
                 outcome = minimise(
                     problem,
+                    execution,
                     INNER_METHODS[name],
                     _stopping(log_p.dtype, max_inner, inner_iterations),
                     max_outer=_count("max_outer", max_outer),
                     tolerance=checked_positive("tolerance", tolerance, zero_allowed=True),
-                    log_v=None
-                    if start is None
-                    else _potentials_of(start, problem.marginals.b, door),
+                    log_v=_potentials_of(start, problem.marginals.b, adapter),
                 )
         if tolerance > 0 and not bool(outcome.converged.all()):
             _warn(outcome)
-        return _as_plan(outcome, problem, prior, share, name, door)
-
-
-def _own_precision(given: object) -> AbstractContextManager[object]:
-    """Within a user's autocast: no rounding to half precision."""
-    device = given.device.type if isinstance(given, Tensor) else "cpu"
-    return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
+        return _as_plan(outcome, problem, prior, share, name, adapter, reduce)
 
 
 def _inner_method(method: str) -> str:
-    # Newton at every size: what depends on the size is how it solves for its step (see ``inner``).
+    # Newton at every size: how it solves for its step depends on the size.
     name = read_choice("method", method, ("auto", *INNER_METHODS))
     return "newton" if name == "auto" else name
 
@@ -218,27 +234,18 @@ def _count(name: str, value: int) -> int:
     return int(value)
 
 
-def _potentials_of(start: Plan, b: Tensor, door: Door) -> Tensor:
+def _potentials_of(start: Plan | None, b: Tensor, adapter: ArrayAdapter) -> Tensor | None:
+    if start is None:
+        return None
     if not isinstance(start, Plan):
         raise ValueError(f"start must be a Plan that csot.solve returned, got {start!r}")
-    log_v = door.batch_of("start", start.log_v, axes=1)
+    log_v = adapter.batch_of("start", start.log_v, axes=1)
     if log_v.shape != b.shape:
         raise ValueError(
             f"start has potentials of shape {tuple(log_v.shape)} but this problem needs "
             f"{tuple(b.shape)}: a plan of the same classes and batch is needed"
         )
     return log_v.to(b.dtype)
-
-
-def _rows_of(group: ProcessGroup | None) -> Reduce:
-    if group is None:
-        return OneShard()
-    if not isinstance(group, torch.distributed.ProcessGroup):
-        raise ValueError(
-            f"group must be a torch.distributed process group (torch.distributed.group.WORLD for "
-            f"all processes), got {group!r}"
-        )
-    return Shards(group) if torch.distributed.get_world_size(group) > 1 else OneShard()
 
 
 def _warn(outcome: Outcome) -> None:
@@ -257,24 +264,30 @@ def _warn(outcome: Outcome) -> None:
 
 
 def _as_plan(
-    outcome: Outcome, problem: Problem, prior: Tensor, budget: float, method: str, door: Door
+    outcome: Outcome,
+    problem: Problem,
+    prior: Tensor,
+    budget: float,
+    method: str,
+    adapter: ArrayAdapter,
+    reduce: Reduce,
 ) -> Plan:
     dtype = outcome.plan.dtype
-    trace = outcome.objectives if door.batched else outcome.objectives[:, 0]
+    trace = outcome.objectives if adapter.batched else outcome.objectives[:, 0]
     return Plan(
-        coupling=door.out(outcome.plan.mT.clone(memory_format=torch.contiguous_format)),
-        labels=door.out(outcome.labels.clone()),
-        row_weights=door.out(problem.marginals.a.to(dtype, copy=True)),
-        class_prior=door.out(prior.to(dtype, copy=True)),
+        coupling=adapter.out(outcome.plan.mT.clone(memory_format=torch.contiguous_format)),
+        labels=adapter.out(outcome.labels.clone()),
+        row_weights=adapter.out(problem.marginals.a.to(dtype, copy=True)),
+        class_prior=adapter.out(prior.to(dtype, copy=True)),
         budget=budget,
-        log_u=door.out(outcome.log_u.to(dtype, copy=True)),
-        log_v=door.out(outcome.log_v.to(dtype, copy=True)),
-        objective_trace=trace.numpy().copy() if door.numpy else trace.clone(),
-        gap=door.number(outcome.gap),
-        marginal_error=door.number(outcome.marginal_error),
-        converged=door.number(outcome.converged),
+        log_u=adapter.out(outcome.log_u.to(dtype, copy=True)),
+        log_v=adapter.out(outcome.log_v.to(dtype, copy=True)),
+        objective_trace=adapter.out(trace.clone(), has_batch=False),
+        gap=adapter.number(outcome.gap),
+        marginal_error=adapter.number(outcome.marginal_error),
+        converged=adapter.number(outcome.converged),
         outer_iterations=outcome.outer_iterations,
         inner_iterations=outcome.inner_iterations,
         method=method,
-        reduce=problem.reduce,
+        reduce=reduce,
     )

@@ -1,28 +1,36 @@
-"""What the user passed, checked: a ``ValueError`` at the door names argument, value and remedy."""
+"""Validation of the arguments: a ``ValueError`` names argument, value and remedy."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from numbers import Real
 
 import torch
 from torch import Tensor
 
-from csot.ot.arrays import Door, as_tensor, floating
+from csot.ot.arrays import ArrayAdapter, as_tensor, computing_device, floating
 from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.knn import neighbour_graph
-from csot.ot.coherence.operator import FunctionSimilarity, MatrixSimilarity, Similarity
+from csot.ot.coherence.operator import (
+    FunctionSimilarity,
+    MatrixSimilarity,
+    Similarity,
+    asymmetry,
+    symmetric_part,
+)
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
-from csot.ot.numerics import LOG_ZERO, widest_float
+from csot.ot.execution import Execution
+from csot.ot.numerics import LOG_ZERO
 from csot.ot.reduce import OneShard, Reduce
-from csot.ot.workspace import Memory
+from csot.ot.workspace import Workspace
 
 
 def read_probabilities(
-    pred_probs: object | None, log_probs: object | None, memory: Memory
-) -> tuple[Door, Tensor, Tensor]:
-    """The door, log P and P, both as new tensors (B, C, N)."""
+    pred_probs: object | None, log_probs: object | None, workspace: Workspace
+) -> tuple[ArrayAdapter, Tensor, Tensor]:
+    """The adapter for further arguments, and log P and P as new tensors (B, C, N)."""
     if (pred_probs is None) == (log_probs is None):
         raise ValueError("pass either pred_probs or log_probs, and not both")
     name, value = ("log_probs", log_probs) if pred_probs is None else ("pred_probs", pred_probs)
@@ -34,25 +42,26 @@ def read_probabilities(
         )
     if given.shape[-1] == 1:
         raise ValueError(f"{name} has one column: with one class there is nothing to allocate")
-    # Half precisions cannot sum to one any better than this.
+    # The rounding error of half precisions.
     slack = 1e-3 if given.dtype in (torch.float32, torch.float64) else 2e-2
     batched = given.ndim == 3
     rows = floating(given if batched else given[None])
-    door = Door(not isinstance(value, Tensor), batched, rows.device, rows.dtype)
+    adapter = ArrayAdapter(not isinstance(value, Tensor), batched, rows.device, rows.dtype)
+    rows = rows.to(computing_device(rows.device))
     if pred_probs is None:
         _check_log_probs(rows, slack)
-        log_p = _class_major(rows, memory).clamp_(min=LOG_ZERO)
-        return door, log_p, torch.exp(log_p, out=memory.empty_like(log_p))
+        log_p = _class_major(rows, workspace).clamp_(min=LOG_ZERO)
+        return adapter, log_p, torch.exp(log_p, out=workspace.empty_like(log_p))
     _check_probs(rows, slack)
-    probs = _class_major(rows, memory)
-    log_p = torch.log(probs, out=memory.empty_like(probs)).clamp_(min=LOG_ZERO)
-    return door, log_p, probs
+    probs = _class_major(rows, workspace)
+    log_p = torch.log(probs, out=workspace.empty_like(probs)).clamp_(min=LOG_ZERO)
+    return adapter, log_p, probs
 
 
-def _class_major(rows: Tensor, memory: Memory) -> Tensor:
+def _class_major(rows: Tensor, workspace: Workspace) -> Tensor:
     """(B, N, C) as a new (B, C, N)."""
     batch, n, n_classes = rows.shape
-    return memory.empty((batch, n_classes, n), rows.dtype, rows.device).copy_(rows.mT)
+    return workspace.empty((batch, n_classes, n), rows.dtype, rows.device).copy_(rows.mT)
 
 
 def _check_probs(pred_probs: Tensor, slack: float) -> None:
@@ -82,13 +91,15 @@ def _check_log_probs(log_probs: Tensor, slack: float) -> None:
     _require_sums("log_probs", "has exponentials that sum to", sums, slack, remedy)
 
 
-def read_labels(labels: object, door: Door, shape: tuple[int, int], n_classes: int) -> Tensor:
+def read_labels(
+    labels: object, adapter: ArrayAdapter, shape: tuple[int, int], n_classes: int
+) -> Tensor:
     """Given labels (B, N) as int64, -1 where none is given."""
-    given = door.batch_of("labels", labels, axes=1)
+    given = adapter.batch_of("labels", labels, axes=1)
     if tuple(given.shape) != shape:
         raise ValueError(
-            f"labels has shape {tuple(given.shape[1 - door.batched :])} but pred_probs has "
-            f"{shape[1]} rows: one label a row is needed, -1 where none is given"
+            f"labels has shape {tuple(given.shape[1 - adapter.batched :])} but pred_probs has "
+            f"{shape[1]} rows: one label per row is needed, -1 where none is given"
         )
     return checked_labels(given, n_classes)
 
@@ -99,8 +110,8 @@ def checked_labels(given: Tensor, n_classes: int) -> Tensor:
     uneven = whole != given
     if bool(uneven.any()):
         raise ValueError(
-            f"labels contains {float(given[uneven][0]):g}, which is no class index: labels must be "
-            "whole numbers, with -1 for 'none given'"
+            f"labels contains {float(given[uneven][0]):g}, which is not a class index: labels must "
+            "be whole numbers, with -1 for 'none given'"
         )
     low, high = int(whole.min()), int(whole.max())
     if low < -1 or high >= n_classes:
@@ -111,18 +122,21 @@ def checked_labels(given: Tensor, n_classes: int) -> Tensor:
     return whole
 
 
-def row_capacities(row_weights: Tensor | None, like: Tensor, reduce: Reduce) -> Tensor:
+def row_capacities(
+    row_weights: object | None, like: Tensor, adapter: ArrayAdapter, reduce: Reduce
+) -> Tensor:
     """a (B, N), positive, with sum one over all shards."""
     batch, _, n = like.shape
     if row_weights is None:
         total = reduce.sum(like.new_full((1,), float(n), dtype=torch.float64))
-        return like.new_full((batch, n), 1.0 / float(total), dtype=widest_float(like.device))
-    if tuple(row_weights.shape) not in ((n,), (batch, n)):
+        return like.new_full((batch, n), 1.0 / float(total), dtype=torch.float64)
+    weights = adapter.tensor("row_weights", row_weights)
+    if tuple(weights.shape) not in ((n,), (batch, n)):
         raise ValueError(
-            f"row_weights has shape {tuple(row_weights.shape)} but there are {n} rows: one weight "
-            "a row"
+            f"row_weights has shape {tuple(weights.shape)} but there are {n} rows: one weight "
+            "per row is needed"
         )
-    weights = row_weights.double()
+    weights = weights.double()
     bad = ~((weights > 0) & weights.isfinite())
     if bool(bad.any()):
         raise ValueError(
@@ -138,7 +152,7 @@ def read_prior(
     labels: Tensor | None,
     capacities: Tensor,
     n_classes: int,
-    door: Door,
+    adapter: ArrayAdapter,
     reduce: Reduce,
 ) -> Tensor:
     """Shares of the classes (B, C) as float64 that sum to one. A share of zero is allowed."""
@@ -150,11 +164,11 @@ def read_prior(
         if labels is None:
             raise ValueError('class_prior="labels" needs labels=, but they were not given')
         return _frequencies(labels, capacities, n_classes, reduce)
-    prior = as_tensor("class_prior", class_prior, door.device).double()
+    prior = adapter.tensor("class_prior", class_prior).double()
     if tuple(prior.shape) not in ((n_classes,), (batch, n_classes)):
         raise ValueError(
             f"class_prior has shape {tuple(prior.shape)} but there are {n_classes} classes: one "
-            "share a class"
+            "share per class is needed"
         )
     if not bool(prior.isfinite().all()) or bool((prior < 0).any()):
         raise ValueError(
@@ -184,49 +198,55 @@ def _frequencies(labels: Tensor, weights: Tensor, n_classes: int, reduce: Reduce
 
 def read_coherence(
     kappa: float | tuple[float, float],
+    unit: float,
     similarity: object,
     features: object | None,
     neighbours: int,
     weights: Tensor,
     labels: Tensor | None,
-    door: Door,
-    reduce: Reduce,
-    memory: Memory,
+    adapter: ArrayAdapter,
+    execution: Execution,
 ) -> Coherence | None:
-    """The coherence terms, or None where they vanish or there is nothing to compare samples by."""
+    """The coherence terms, or None if their weights are zero or there is no similarity.
+
+    ``unit`` is the unit in which kappa is given.
+    """
     pair = kappa if isinstance(kappa, (tuple, list)) else (kappa, kappa)
     if len(pair) != 2:
         raise ValueError(f"coherence must be a number or a pair (prediction, label), got {kappa!r}")
     prediction, label = (checked_positive("coherence", k, zero_allowed=True) for k in pair)
-    terms = Terms(weights, prediction, labels, label)
+    terms = Terms(weights, unit * prediction, labels, unit * label)
+    reduce = execution.reduce
     shape = (weights.shape[0], weights.shape[2])
-    made: Coherence
+    coherence: Coherence
     if not isinstance(similarity, str):
-        given = _given_similarity(similarity, door, shape, reduce)
-        made = OperatorCoherence(given, terms, reduce)
+        given = _given_similarity(similarity, adapter, shape, reduce)
+        coherence = OperatorCoherence(given, terms, reduce)
     else:
         read_choice("similarity", similarity, ("cosine", "knn"))
         if features is None:
             return None
-        vectors, norms = _read_features(features, door, shape)
+        vectors, norms = _read_features(features, adapter, shape)
         if similarity == "cosine":
-            made = CosineCoherence(vectors, norms, terms, reduce, memory)
+            coherence = CosineCoherence(vectors, norms, terms, execution)
         elif isinstance(reduce, OneShard):
-            made = OperatorCoherence(neighbour_graph(vectors, neighbours), terms, reduce)
+            coherence = OperatorCoherence(neighbour_graph(vectors, neighbours), terms, reduce)
         else:
             raise ValueError(
                 'similarity="knn" needs all rows in one process; with group= use "cosine"'
             )
-    return made if terms.has_prediction or terms.given is not None else None
+    return coherence if terms.has_prediction or terms.given is not None else None
 
 
-def _read_features(features: object, door: Door, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def _read_features(
+    features: object, adapter: ArrayAdapter, shape: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
     """Finite vectors (B, N, D) and their norms (B, N)."""
-    vectors = floating(door.batch_of("features", features, axes=2), door.dtype)
+    vectors = floating(adapter.batch_of("features", features, axes=2), adapter.dtype)
     if tuple(vectors.shape[:2]) != shape or vectors.shape[2] == 0:
         raise ValueError(
-            f"features has shape {tuple(vectors.shape[1 - door.batched :])} but pred_probs has "
-            f"{shape[1]} rows: one feature vector a row is needed"
+            f"features has shape {tuple(vectors.shape[1 - adapter.batched :])} but pred_probs has "
+            f"{shape[1]} rows: one feature vector per row is needed"
         )
     norms = torch.linalg.vector_norm(vectors, dim=-1)
     if bool(norms.isfinite().all()):
@@ -237,7 +257,7 @@ def _read_features(features: object, door: Door, shape: tuple[int, int]) -> tupl
             f"features has NaN or infinite entries (first in row {int(bad[0, 1])}); impute or drop "
             "them"
         )
-    # Their squares overflow; directions do not depend on the scale.
+    # Only the squares overflow: rescale, which does not change the directions.
     vectors = vectors / vectors.abs().amax(-1, keepdim=True)
     return vectors, torch.linalg.vector_norm(vectors, dim=-1)
 
@@ -269,19 +289,19 @@ def checked_positive(name: str, value: float, *, zero_allowed: bool = False) -> 
 
 
 def _given_similarity(
-    similarity: object, door: Door, shape: tuple[int, int], reduce: Reduce
+    similarity: object, adapter: ArrayAdapter, shape: tuple[int, int], reduce: Reduce
 ) -> Similarity:
     """The user's own S: an operator, a function, or a matrix."""
     if hasattr(similarity, "apply") and hasattr(similarity, "apply_within"):
         return similarity
     if callable(similarity):
-        return FunctionSimilarity(similarity, batched=door.batched)
+        return FunctionSimilarity(similarity, batched=adapter.batched)
     if not isinstance(reduce, OneShard):
         raise ValueError(
             'similarity: a matrix needs all rows in one process; with group= use "cosine", or a '
             "function that exchanges what it needs"
         )
-    matrix = as_tensor("similarity", similarity, door.device).to(door.dtype)
+    matrix = adapter.tensor("similarity", similarity).to(adapter.dtype)
     dense = matrix.layout == torch.strided
     batch, wanted = shape[0], (shape[1], shape[1])
     if tuple(matrix.shape) not in ((wanted, (batch, *wanted)) if dense else (wanted,)):
@@ -289,9 +309,19 @@ def _given_similarity(
             f"similarity has shape {tuple(matrix.shape)} but pred_probs has {shape[1]} rows: a "
             f"matrix of shape {wanted} is needed"
         )
-    # Their sum, and not every entry: sparse layouts have no ``isfinite``.
+    # The sum instead of all entries: sparse layouts have no ``isfinite``.
     if not math.isfinite(float(matrix.sum())):
-        raise ValueError("similarity has NaN or infinite entries; set those of no meaning to zero")
+        raise ValueError("similarity has NaN or infinite entries; set undefined ones to zero")
+    off = asymmetry(matrix)
+    # Up to rounding.
+    if off > (1e-4 if adapter.dtype == torch.float32 else 1e-8):
+        warnings.warn(
+            f"csot.solve: similarity is not symmetric (S and its transpose differ by up to "
+            f"{off:.2g} of the largest entry); (S + S')/2 is used, which gives the same "
+            "coherence. Pass that to silence this warning",
+            stacklevel=4,
+        )
+        matrix = symmetric_part(matrix)
     return MatrixSimilarity(matrix if not dense or matrix.ndim == 3 else matrix[None])
 
 
@@ -307,7 +337,7 @@ def _require_sums(name: str, verb: str, sums: Tensor, slack: float, remedy: str)
 
 
 def _where(bad: Tensor) -> str:
-    """The first row of a (B, N, ...) mask that has a mark, in words."""
+    """The first row of a (B, N, ...) mask with a true entry, in words."""
     problem, row = bad.nonzero()[0, :2].tolist()
     return f"row {row}" if len(bad) == 1 else f"row {row} of problem {problem}"
 

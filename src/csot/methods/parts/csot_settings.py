@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "warmup_ends": "after",
         "relabel_remainder": "own",
         "inner_iterations": 100,
+        "row_constraint": "inequality",
         "joint_pass": False,
     },
 }
@@ -70,6 +71,8 @@ class CsotSettings(Settings):
     """[17] In place of kappa for Omega^P."""
     label_coherence: float | None = Field(None, ge=0)
     """[17] In place of kappa for Omega^L."""
+    coherence_scale: Literal["absolute", "classes"] = "absolute"
+    """Unit of kappa: 1, or C / m, with which it means the same for any number of classes."""
     coherence_on: Literal["probs", "log_probs"] = "probs"
     """[1] What weighs Omega^P."""
     similarity: Literal["cosine", "knn"] = "cosine"
@@ -78,6 +81,8 @@ class CsotSettings(Settings):
     max_outer: int = Field(10, ge=1)
     inner_iterations: int | None = Field(None, ge=1)
     """[16] A fixed number of scaling iterations instead of Newton's to convergence."""
+    row_constraint: Literal["auto", "inequality"] = "auto"
+    """[16] Rows are an equality at a budget of one, or keep `min(., 1)` there too (code)."""
     tolerance: float = Field(1e-6, ge=0)
     weights: Literal["paper", "published"] = "paper"
     """[3] w = Q/(m prior), or N Q clipped to 1."""

@@ -30,6 +30,8 @@ class Relabelling:
     """Among the share `budget` of most confident rows (Eq. 7)."""
     clean: Tensor
     """Selected, and the plan agrees with the given label (Eq. 8)."""
+    converged: Tensor
+    """Whether the plan of the row has converged."""
     posterior: Tensor
     """(N, C) rows of the plan, normalised; where the plan leaves a row empty, the prediction."""
 
@@ -54,7 +56,7 @@ def relabel(
     settings: CsotSettings,
     generator: torch.Generator,
 ) -> Relabelling:
-    """Solve CSOT (Eq. 4) for batches of random rows, or for all rows as one problem."""
+    """Solve CSOT (Eq. 6) for batches of random rows, or for all rows as one problem."""
     if settings.allocator == "gmm":
         return _by_small_loss(predictions, labels, generator)
     order = torch.randperm(len(labels), generator=generator).to(labels.device)
@@ -74,6 +76,7 @@ def relabel(
         weights=collect("weights"),
         selected=collect("selected"),
         clean=collect("clean"),
+        converged=collect("converged"),
         posterior=collect("posterior"),
     )
 
@@ -112,7 +115,9 @@ def _solved(
             class_prior=settings.class_prior,
             epsilon=settings.epsilon,
             coherence=settings.kappa,
+            coherence_scale=settings.coherence_scale,
             coherence_on=settings.coherence_on,
+            row_constraint=settings.row_constraint,
             similarity=settings.similarity,
             method="auto" if settings.inner_iterations is None else "scaling",
             max_outer=settings.max_outer,
@@ -129,6 +134,7 @@ def _solved(
         weights=as_tensor("weights", found.weights).flatten().clamp(max=1),
         selected=as_tensor("selected", found.selected).flatten(),
         clean=as_tensor("clean", found.clean).flatten(),
+        converged=as_tensor("converged", plan.converged)[:, None].expand(rows.shape).flatten(),
         posterior=posterior.flatten(0, -2),
     )
 
@@ -149,5 +155,6 @@ def _by_small_loss(
         weights=trust,
         selected=clean,
         clean=clean,
+        converged=torch.ones_like(clean),
         posterior=predictions.probs,
     )

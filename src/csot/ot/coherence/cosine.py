@@ -1,16 +1,16 @@
 """Coherence under the cosine similarity, without the N x N matrix: S = FF' with a zero diagonal.
 
 With rows of F of norm one the moments of a plan are one centroid per class and term, M = X F with
-X = P*Q, and the rest is
+X = P*Q, from which follow
 
     Omega^P(Q) = -|M|^2 + <P^2, Q^2>,   grad Omega^P(Q) = -2 P*(M F') + 2 P^2*Q,
 
-the same for Omega^L with L for P: O(N D C), linear in N. F itself is never made: the norms divide
-P and L instead, once, which are narrower than the features. A zero feature vector resembles
-nothing, itself included.
+and the same for Omega^L with L in place of P: O(N D C), linear in N. F itself is not computed: P
+and L, which have fewer columns than the features, are divided by the norms instead. A zero feature
+vector has similarity zero to all samples.
 
-Up to ``STACKED_CLASSES`` the label term rides along in the prediction term's matrix product.
-Beyond, it has one centroid per class, and each row meets only its own: O(N D).
+Up to ``STACKED_CLASSES`` the label term is stacked into the same matrix product. Beyond, each row
+contributes only to the centroid of its own class: O(N D).
 """
 
 from __future__ import annotations
@@ -21,42 +21,40 @@ import torch
 from torch import Tensor
 
 from csot.ot.coherence.terms import Terms
+from csot.ot.execution import Execution
 from csot.ot.numerics import CHUNK, chunks, dot, flush_, inverse_or_zero, negligible
-from csot.ot.reduce import Reduce
-from csot.ot.workspace import Memory
 
 STACKED_CLASSES = 128
 
 FEW_CENTROIDS = 48
-"""Up to so many, of both terms together, the products with the samples are faster the other way."""
+"""Up to this many, of both terms together, products with samples are faster transposed."""
 
 
 class CosineCoherence:
     """kappa_P Omega^P + kappa_L Omega^L from features (B, N, D) and their norms (B, N)."""
 
-    def __init__(
-        self, features: Tensor, norms: Tensor, terms: Terms, reduce: Reduce, memory: Memory
-    ) -> None:
+    def __init__(self, features: Tensor, norms: Tensor, terms: Terms, execution: Execution) -> None:
         self._features = features
-        self._reduce = reduce
+        self._reduce = execution.reduce
+        workspace = execution.workspace
         weights, labels = terms.weights, terms.given
         batch, n_classes, n = weights.shape
         stacked = labels is not None and n_classes <= STACKED_CLASSES
         scale = inverse_or_zero(norms)
         # sqrt(kappa) P/|f| and, if stacked, sqrt(kappa) L/|f|: (B, terms, C, N).
         shape = (batch, terms.has_prediction + stacked, n_classes, n)
-        self._factors = memory.empty(shape, scale.dtype, scale.device)
-        self._scratch = memory.empty_like(weights)
+        self._factors = workspace.empty(shape, scale.dtype, scale.device)
+        self._scratch = workspace.empty_like(weights)
         self._part = scale.new_empty(self._factors[..., :CHUNK].numel())
         self._own_class: _OwnClass | None = None
-        # kappa_P max P^2 + kappa_L: of all shards, so that all decide alike.
-        most = float(reduce.max(weights.amax().reshape(1)))
-        self._heaviest = terms.kappa_label + terms.kappa_prediction * most**2
+        # kappa_P max P^2 + kappa_L over all shards, so that all take the same decisions.
+        largest = float(self._reduce.max(weights.amax().reshape(1)))
+        self._max_weight = terms.kappa_label + terms.kappa_prediction * largest**2
         if terms.has_prediction:
             rooted = scale * terms.kappa_prediction**0.5
             torch.mul(weights, rooted[:, None], out=self._factors[:, 0])
-        # 2 kappa_P P^2 + 2 kappa_L L^2, which the diagonal of S takes away again: (B, C, N).
-        self._own = torch.mul(weights, weights, out=memory.empty_like(weights))
+        # 2 kappa_P P^2 + 2 kappa_L L^2, the part of the diagonal of FF': (B, C, N).
+        self._own = torch.mul(weights, weights, out=workspace.empty_like(weights))
         self._own.mul_(2 * terms.kappa_prediction)
         if labels is not None:
             index, given = labels.clamp(min=0)[:, None], (labels >= 0).to(scale.dtype)
@@ -70,7 +68,7 @@ class CosineCoherence:
             self._own.mul_((norms > 0)[:, None])
 
     def moments(self, plan: Tensor) -> Tensor:
-        """Centroids (B, K, D), those of the terms one after the other."""
+        """Centroids (B, K, D) of the terms, concatenated."""
         total: Tensor | None = None
         for part in chunks(plan.shape[-1]):
             features, factors = self._features[:, part], self._factors[..., part]
@@ -94,19 +92,19 @@ class CosineCoherence:
         for part in chunks(plan.shape[-1]):
             features, target = self._features[:, part], gradient[..., part]
             factors = self._factors[..., part]
-            pulls = self._pulls(dense, features).view(factors.shape)
-            for pull, factor in zip(pulls.unbind(1), factors.unbind(1), strict=True):
-                target.addcmul_(pull, factor, value=-2)
+            products = self._products(dense, features).view(factors.shape)
+            for product, factor in zip(products.unbind(1), factors.unbind(1), strict=True):
+                target.addcmul_(product, factor, value=-2)
             if self._own_class is not None:
-                self._own_class.pull(features, rest, part, target)
+                self._own_class.add_gradient(features, rest, part, target)
         return gradient
 
-    def most(self, sizes: Tensor) -> Tensor:
-        """Vectors of norm one add up to no more than their weights: |M_k| <= sum_i |X_ki|."""
-        return self._heaviest * sizes.double().square().sum(-1)
+    def upper_bound(self, sizes: Tensor) -> Tensor:
+        """Of unit vectors the weighted sum is at most the sum of weights: |M_k| <= sum_i |X_ki|."""
+        return self._max_weight * sizes.double().square().sum(-1)
 
-    def _pulls(self, centroids: Tensor, features: Tensor) -> Tensor:
-        """<f_i, M_k>: (B, K, n). Of few centroids they lie sample by sample, as BLAS likes it."""
+    def _products(self, centroids: Tensor, features: Tensor) -> Tensor:
+        """<f_i, M_k>: (B, K, n). For few centroids stored sample by sample, which BLAS prefers."""
         if centroids.shape[1] > FEW_CENTROIDS:
             space = self._space(len(features), centroids.shape[1], features.shape[1])
             return torch.bmm(centroids, features.mT, out=space)
@@ -114,12 +112,12 @@ class CosineCoherence:
         return torch.bmm(features, centroids.mT, out=space).mT
 
     def _space(self, *shape: int) -> Tensor:
-        """Memory for one part's numbers, the same each time."""
+        """Scratch memory for one chunk, reused each time."""
         return self._part[: math.prod(shape)].view(shape)
 
 
 class _OwnClass:
-    """The label term of many classes: a row adds to, and is pulled by, its own class only."""
+    """The label term for many classes: a row interacts with its own class only."""
 
     def __init__(self, index: Tensor, factors: Tensor, n_classes: int) -> None:
         self._index = index
@@ -136,8 +134,8 @@ class _OwnClass:
         sums.index_add_(0, self._group[:, part].flatten(), weighted)
         return sums.view(len(features), self._n_classes, -1)
 
-    def pull(self, features: Tensor, sums: Tensor, part: slice, target: Tensor) -> None:
+    def add_gradient(self, features: Tensor, sums: Tensor, part: slice, target: Tensor) -> None:
         """Subtract 2 <f_i, sum of its class> from the row's entry of its class."""
         own = sums.flatten(0, 1)[self._group[:, part]]
-        pull = torch.linalg.vecdot(features, own) * self._factors[:, part]
-        target.scatter_add_(1, self._index[..., part], pull.mul_(-2)[:, None])
+        products = torch.linalg.vecdot(features, own) * self._factors[:, part]
+        target.scatter_add_(1, self._index[..., part], products.mul_(-2)[:, None])

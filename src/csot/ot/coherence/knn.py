@@ -1,7 +1,7 @@
-"""A sparse similarity: the cosine between each sample and its k nearest neighbours, symmetric.
+"""A sparse symmetric similarity: the cosine between each sample and its k nearest neighbours.
 
-Truly local, where the full cosine is a pull towards class centroids. Exact, in blocks of rows;
-by faiss where it is installed and the problem is large.
+It is local, whereas the full cosine attracts samples to class centroids. The search is exact, in
+blocks of rows, or by faiss if it is installed and the problem is large.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCK = 4096
 """Rows whose similarities to all others are held at once: bounds the scratch memory."""
 
 FAISS_ROWS = 20_000
-"""From here on faiss is used if it is installed."""
+"""Number of rows above which faiss is used if it is installed."""
 
 
 class NeighbourGraph(OneHotWithin):
@@ -47,11 +47,11 @@ def _graph(features: Tensor, k: int) -> MatrixSimilarity:
     units = features * inverse_or_zero(norms)[:, None]
     values, columns = _nearest(units, k)
     rows = torch.arange(n, device=units.device)[:, None].expand_as(columns)
-    # Opposites are not neighbours, even where there is no one nearer.
+    # Negative cosines are not counted, even among the k nearest.
     values = values.clamp(min=0) / 2
     first = torch.cat([rows, columns]).reshape(-1)
     second = torch.cat([columns, rows]).reshape(-1)
-    # Each pair once, values of mutual neighbours added: sorted by row, then by column.
+    # Add up the values of mutual neighbours; pairs are sorted by row, then by column.
     pairs, position = torch.unique(first * n + second, return_inverse=True)
     summed = values.new_zeros(len(pairs))
     summed.index_add_(0, position, torch.cat([values, values]).reshape(-1))
@@ -79,7 +79,7 @@ def _nearest_by_faiss(units: Tensor, k: int) -> tuple[Tensor, Tensor]:
     values, columns = (
         torch.from_numpy(found).to(units.device) for found in index.search(rows, k + 1)
     )
-    # A row finds itself first, unless it has twins or is zero: drop it wherever it stands.
+    # A row finds itself first, unless it is zero or has duplicates: drop it wherever it is.
     own = columns == torch.arange(len(rows), device=units.device)[:, None]
     own[:, -1] |= ~own.any(-1)
     keep = ~own

@@ -1,7 +1,7 @@
 """Similarity between samples as an operator: S X without forming the N x N matrix S.
 
 The solver keeps samples on the last axis, so an operator maps (B, K, N) to (B, K, N):
-``(S X)_bki = sum_j S_bij X_bkj``, with S symmetric and its diagonal zero (methods note 2).
+``(S X)_bki = sum_j S_bij X_bkj``, with S symmetric and zero on the diagonal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from csot.ot.numerics import csr_matrix
 
 
 class Similarity(Protocol):
@@ -25,7 +27,7 @@ class Similarity(Protocol):
 
 
 class OneHotWithin(ABC):
-    """``apply_within`` for any operator, by spreading x over one row per class."""
+    """``apply_within`` for any operator, by one-hot encoding x by class."""
 
     @abstractmethod
     def apply(self, x: Tensor) -> Tensor:
@@ -34,9 +36,9 @@ class OneHotWithin(ABC):
     def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
         given = labels >= 0
         index = labels.clamp(min=0)[:, None]
-        spread = x.new_zeros(x.shape[0], n_classes, x.shape[1])
-        spread.scatter_(1, index, (x * given)[:, None])
-        return self.apply(spread).gather(1, index)[:, 0] * given
+        encoded = x.new_zeros(x.shape[0], n_classes, x.shape[1])
+        encoded.scatter_(1, index, (x * given)[:, None])
+        return self.apply(encoded).gather(1, index)[:, 0] * given
 
 
 class MatrixSimilarity(OneHotWithin):
@@ -51,8 +53,44 @@ class MatrixSimilarity(OneHotWithin):
         return torch.stack([(self._matrix @ problem.mT).mT for problem in x])
 
 
+def asymmetry(matrix: Tensor) -> float:
+    """max |S - S'| / max |S| of a dense (..., N, N) or sparse (N, N) matrix."""
+    if matrix.layout == torch.strided:
+        difference, values = matrix - matrix.mT, matrix
+    else:
+        difference = _plus_transpose(matrix, sign=-1.0).values()
+        values = _coordinates(matrix).coalesce().values()
+    largest = float(values.abs().max()) if values.numel() else 0.0
+    return float(difference.abs().max()) / largest if largest > 0 else 0.0
+
+
+def symmetric_part(matrix: Tensor) -> Tensor:
+    """(S + S')/2, on which alone Omega depends. The gradient needs a symmetric operator."""
+    if matrix.layout == torch.strided:
+        return (matrix + matrix.mT) / 2
+    total = _plus_transpose(matrix, sign=1.0)
+    rows, columns = total.indices()
+    return csr_matrix(rows, columns, total.values() / 2, (len(total), len(total)))
+
+
+def _plus_transpose(matrix: Tensor, sign: float) -> Tensor:
+    """S + sign S' of a sparse matrix, in COO layout."""
+    entries = _coordinates(matrix).coalesce()
+    places = torch.cat([entries.indices(), entries.indices().flip(0)], 1)
+    values = torch.cat([entries.values(), sign * entries.values()])
+    return torch.sparse_coo_tensor(places, values, matrix.shape, check_invariants=False).coalesce()
+
+
+def _coordinates(matrix: Tensor) -> Tensor:
+    """A sparse matrix in COO layout."""
+    if matrix.layout == torch.sparse_coo:
+        return matrix
+    coordinates: Tensor = matrix.to_sparse(layout=torch.sparse_coo)
+    return coordinates
+
+
 class FunctionSimilarity(OneHotWithin):
-    """The user's own operator: a function from X, samples by columns, to S X of the same shape.
+    """The user's own operator: a function from X, one row per sample, to S X of the same shape.
 
     It is called with (N, K) for a single problem and with (B, N, K) for a batch.
     """

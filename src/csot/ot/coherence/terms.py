@@ -1,4 +1,4 @@
-"""The two coherence terms of the paper, Omega^P and Omega^L (Eq. SOT), weighted by kappa.
+"""The two coherence terms of the paper, Omega^P and Omega^L (Eqs. 4 and 5), weighted by kappa.
 
     Omega^P(Q) = -<S, (P*Q)(P*Q)'>,   Omega^L(Q) = -<S, (L*Q)(L*Q)'>
 
@@ -7,10 +7,10 @@ the gradient is linear in Q, Omega(Q) = <grad Omega(Q), Q>/2, and along a line
 
     Omega((1-t)Q + tR) = (1-t)^2 Omega(Q) + t(1-t) <grad Omega(Q), R> + t^2 Omega(R).
 
-What is dear is S, so it is asked in two halves. ``moments`` are linear in Q and all that the value
-needs; from them follows the gradient, which the last plan of a solution never needs.
+Applying S dominates the cost, so it is split in two. ``moments`` are linear in Q and suffice for
+the value; the gradient follows from them, and is not needed at the last plan of a solution.
 
-Shapes: Q, P (B, C, N), classes before samples; labels (B, N), -1 where none is given.
+Shapes: Q, P (B, C, N); labels (B, N), -1 where none is given.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class Coherence(Protocol):
     """kappa_P Omega^P + kappa_L Omega^L for a batch of problems."""
 
     def moments(self, plan: Tensor) -> Tensor:
-        """What Omega has to know of a plan, linear in it: a new tensor with the batch in front."""
+        """A new tensor (B, ...), linear in the plan, from which Omega follows."""
 
     def value(self, moments: Tensor, plan: Tensor) -> Tensor:
         """Omega(Q) as float64: (B,)."""
 
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
-        """grad Omega(Q), of the plan's shape; good until the next value or gradient is asked."""
+        """grad Omega(Q), (B, C, N); overwritten by the next call of ``value`` or ``gradient``."""
 
-    def most(self, sizes: Tensor) -> Tensor:
-        """A bound of |Omega(D)| for any D whose classes have sum_i |D_ki| = sizes (B, C): (B,)."""
+    def upper_bound(self, sizes: Tensor) -> Tensor:
+        """A bound on |Omega(D)| for any D with sum_i |D_ki| = sizes (B, C): (B,)."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What the two terms weigh a plan by: P (or -log P) and the given labels."""
+    """The weights of the two terms: P (or -log P) and the given labels."""
 
     weights: Tensor
     kappa_prediction: float
@@ -57,13 +57,13 @@ class Terms:
 
     @property
     def given(self) -> Tensor | None:
-        """The labels, if they count."""
+        """The labels, or None if Omega^L has no weight."""
         return None if self.kappa_label == 0 else self.labels
 
 
 @dataclass(frozen=True)
 class OperatorCoherence:
-    """For any operator S: the moments are the gradient itself."""
+    """Coherence for any operator S: the moments are the gradient itself."""
 
     similarity: Similarity
     terms: Terms
@@ -89,6 +89,6 @@ class OperatorCoherence:
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
         return moments
 
-    def most(self, sizes: Tensor) -> Tensor:
-        """None is known: S may be anything."""
+    def upper_bound(self, sizes: Tensor) -> Tensor:
+        """No bound is known, since S is arbitrary."""
         return torch.full_like(sizes[:, 0], torch.inf)

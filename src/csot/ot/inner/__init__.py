@@ -1,1 +1,1 @@
-"""The inner problem of each outer step: scaling, Newton's method, Dykstra."""
+"""The inner problem of each outer step: scaling, Newton's method, Dykstra's algorithm."""

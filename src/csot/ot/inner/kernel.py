@@ -1,8 +1,8 @@
-"""The Gibbs kernel K = exp(-G/epsilon) in a form that neither under- nor overflows, and is fast.
+"""The Gibbs kernel K = exp(-G/epsilon) in a fast form that neither underflows nor overflows.
 
 Lemma 1: the optimum of  min <G,Q> + epsilon <Q, log Q>  over  Q1 <= a, Q'1 = b  is
 diag(u) K diag(v) with u = min(a/(Kv), 1) and v = b/(K'u). The min makes the scale of a row matter,
-so rows cannot be shifted to fight underflow. Instead potentials live in logs, and K is kept
+so rows cannot be shifted to avoid underflow. Instead potentials are kept as logarithms, and K is
 *absorbed* around a recent log v0:
 
     K~_ki = exp(log K_ki + log v0_k - shift_i),   shift_i = max_k (log K_ki + log v0_k),
@@ -10,12 +10,12 @@ so rows cannot be shifted to fight underflow. Instead potentials live in logs, a
 whose entries are in [0, 1] with a one in every row. For any v near v0 all sums are then plain
 matrix-vector products: (Kv)_i = e^shift_i sum_k K~_ki w_k with w = v/v0.
 
-All of it is float64 (where the device has it), whatever the user's dtype: the potentials of a
-hard problem span many orders of magnitude, and float32 loses the Hessian's small eigenvalues. The
-kernel is one of many arrays, so this costs little.
+It is float64 whatever the user's dtype: the potentials of a hard problem span many orders of
+magnitude, and float32 loses the small eigenvalues of the Hessian. The kernel is one of many arrays,
+so this costs little.
 
-Shapes: K (B, C, N), classes before samples, so that sums over few classes run along vectors of
-many samples; potentials log u (B, N), log v (B, C).
+Shapes: K (B, C, N), so that sums over few classes are vectorised over many samples; potentials
+log u (B, N), log v (B, C).
 """
 
 from __future__ import annotations
@@ -26,63 +26,62 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from csot.ot.execution import Execution
 from csot.ot.numerics import CHUNK, chunks, csr_matrix, flush_, negligible
 from csot.ot.problem import Marginals
-from csot.ot.reduce import Reduce, log_sum_over_samples
-from csot.ot.workspace import Memory
+from csot.ot.reduce import log_sum_over_samples
 
-REACH = 8.0
-"""How far log v may wander from the absorbed one."""
+MAX_DRIFT = 8.0
+"""Largest |log v - log v0| before the kernel is absorbed again."""
 
 VANISHING = 1e-22
-"""Entries of K~ below it are zero. After all the drift allowed they would still be below float64's
-rounding error, and small numbers multiplied become denormals, on which a CPU is very slow."""
+"""Smaller entries of K~ are set to zero. Even after the largest drift they would be below the
+rounding error of float64, and their products would be denormals, which are slow on a CPU."""
 
 SPARSE_CLASSES = 192
 SPARSE_DENSITY = 0.06
-"""With more classes than this, of which fewer than this share do not vanish, K~ is kept sparse:
-at epsilon = 0.1 a class whose probability is 160 times below the row's best has vanished."""
+"""With more classes than this and a smaller share of nonzero entries than this, K~ is sparse. At
+epsilon = 0.1 an entry is zero if its probability is 160 times below the largest of its row."""
 
 
 @dataclass(frozen=True)
 class ScalingState:
-    """All that one look at log v tells. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w;
-    ``reach`` is K~w, what the rows would carry without their capacities, times e^-shift.
+    """The result of evaluating log v. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w;
+    ``row_mass`` is K~w, the row sums without capacities, times e^-shift.
 
-    ``column_sums`` counts 1 for classes without a share, whose target is 1 as well: so they are
-    always served, no logarithm meets a zero, and no formula needs a special case.
+    ``column_sums`` is 1 for classes without a share, whose target is 1 as well. This avoids log(0)
+    and special cases.
     """
 
     log_v: Tensor
     w: Tensor
-    reach: Tensor
+    row_mass: Tensor
     row_scale: Tensor
     column_sums: Tensor
 
 
 class Kernel:
-    """K for a batch of problems, absorbed around wherever log v currently is."""
+    """K for a batch of problems, absorbed around a recent log v."""
 
-    def __init__(
-        self, log_probs: Tensor, marginals: Marginals, reduce: Reduce, memory: Memory
-    ) -> None:
+    def __init__(self, log_probs: Tensor, marginals: Marginals, execution: Execution) -> None:
         self.marginals = marginals
-        self.reduce = reduce
+        self.reduce = execution.reduce
         self._log_probs = self._gains = log_probs
         self._epsilon = 1.0
-        self._space = memory.empty_like(log_probs)
+        workspace = execution.workspace
+        self._space = workspace.empty_like(log_probs)
         batch, n_classes, n = log_probs.shape
         kind = (marginals.a.dtype, marginals.a.device)
-        self.absorbed = memory.empty((batch, n_classes, n), *kind)
-        # For one part of the samples.
-        self.scratch = memory.empty((batch, n_classes, min(n, CHUNK)), *kind)
+        self.absorbed = workspace.empty((batch, n_classes, n), *kind)
+        # For one chunk of the samples.
+        self.scratch = workspace.empty((batch, n_classes, min(n, CHUNK)), *kind)
         self._log_v0 = torch.full_like(marginals.b, torch.inf)
         self.shift = torch.zeros_like(marginals.a)
-        self.most = torch.ones_like(marginals.a)
+        self.max_row_scale = torch.ones_like(marginals.a)
         self._sparse: _Sparse | None = None
 
     def linearise(self, gradient: Tensor | None, epsilon: float) -> None:
-        """Set log K = -G/epsilon for the cost G = -log P + gradient (Algorithm 2, line 4)."""
+        """Set log K = -G/epsilon for the cost G = -log P + gradient (line 4 of Algorithm 2)."""
         self._gains = self._log_probs
         if gradient is not None:
             self._gains = torch.sub(self._log_probs, gradient, out=self._space)
@@ -96,35 +95,35 @@ class Kernel:
             log_k.masked_fill_(self.marginals.without_share.bool()[..., None], -torch.inf)
         return log_k
 
-    def look(self, log_v: Tensor) -> ScalingState:
+    def evaluate(self, log_v: Tensor) -> ScalingState:
         """The row scaling that log v implies, and the marginals of the plan they make."""
         drift = log_v - self._log_v0
-        if not float(drift.abs().max()) <= REACH:
+        if not float(drift.abs().max()) <= MAX_DRIFT:
             self.absorb(log_v)
             drift = torch.zeros_like(log_v)
         w = drift.exp_()
-        reach = self.times_columns(w)
-        row_scale = self.marginals.a / reach
+        row_mass = self.times_columns(w)
+        row_scale = self.marginals.a / row_mass
         if not self.marginals.balanced:
-            row_scale = torch.minimum(row_scale, self.most, out=row_scale)
+            row_scale = torch.minimum(row_scale, self.max_row_scale, out=row_scale)
         column_sums = self.reduce.sum(self.times_rows(row_scale).mul_(w))
         if self.marginals.without_share is not None:
             column_sums = column_sums + self.marginals.without_share
-        return ScalingState(log_v, w, reach, row_scale, column_sums)
+        return ScalingState(log_v, w, row_mass, row_scale, column_sums)
 
     def log_u(self, state: ScalingState) -> Tensor:
         """min(log a - log Kv, 0), or log a - log Kv if balanced: (B, N)."""
-        log_u = self.marginals.log_a - self.shift - state.reach.log()
+        log_u = self.marginals.log_a - self.shift - state.row_mass.log()
         return log_u if self.marginals.balanced else log_u.clamp_(max=0.0)
 
     def log_column_sums(self, state: ScalingState) -> Tensor:
-        """log of Q'1; in the log domain throughout where the plain sums underflow."""
+        """log of Q'1, computed in the log domain where the plain sums underflow: (B, C)."""
         tiny = negligible(state.w.dtype)
         if float(state.column_sums.min()) > tiny:
             return state.column_sums.log()
-        lifted = self.log_k(slice(None), torch.empty_like(self.absorbed))
-        lifted += self.log_u(state)[:, None]
-        logs = log_sum_over_samples(lifted, self.reduce) + state.log_v
+        log_q = self.log_k(slice(None), torch.empty_like(self.absorbed))
+        log_q += self.log_u(state)[:, None]
+        logs = log_sum_over_samples(log_q, self.reduce) + state.log_v
         if self.marginals.without_share is None:
             return logs
         return torch.where(self.marginals.b > 0, logs, 0.0)
@@ -145,7 +144,7 @@ class Kernel:
         return (self.absorbed * state.w[..., None]).max(1).indices
 
     def scaled(self, entries: Tensor, factors: Tensor) -> Tensor:
-        """Entries (B, C, n) of some samples times a factor (B, n) for each; good until the next."""
+        """Entries (B, C, n) times one factor per sample (B, n), in scratch memory."""
         return torch.mul(entries, factors[:, None], out=self.scratch[..., : entries.shape[-1]])
 
     def absorb(self, log_v: Tensor) -> None:
@@ -154,8 +153,8 @@ class Kernel:
             entries = self.log_k(part, self.absorbed[..., part]).add_(log_v[..., None])
             shift = torch.amax(entries, 1, out=self.shift[:, part])
             flush_(entries.sub_(shift[:, None]).exp_(), VANISHING)
-        # Where u = 1. Flushed, as K~ is: its products would be denormals.
-        self.most = flush_(self.shift.exp(), negligible(log_v.dtype))
+        # Where u = 1. Flushed as K~ is, to avoid denormal products.
+        self.max_row_scale = flush_(self.shift.exp(), negligible(log_v.dtype))
         self._log_v0 = log_v
         self._sparse = _Sparse.of(self.absorbed) if self._many_classes else None
 
@@ -194,7 +193,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class _Sparse:
-    """What does not vanish of one problem's K~ (C, N), in rows of classes and of samples."""
+    """The nonzero entries of one problem's K~ (C, N), in CSR form by class and by sample."""
 
     by_class: Tensor
     by_sample: Tensor

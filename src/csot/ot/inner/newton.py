@@ -1,145 +1,101 @@
-"""The inner problem: min <G,Q> + epsilon <Q, log Q> over Q1 <= a, Q'1 = b (Eq. 5, Lemma 1).
+"""Semi-smooth Newton's method on the semi-dual of the inner problem (see ``scaling``).
 
-Two ways up the same concave function of the C potentials x = log v, the semi-dual
+Minus the Hessian in x = log v is diag(Q'1) - sum over saturated rows of QQ'/a. The equation for the
+step is solved by Cholesky factorisation for few classes and by conjugate gradients for many. The
+curvature jumps where a row becomes saturated, so there is a line search, and damping that turns
+Newton's step into a scaling step, which always ascends, where steps prove too long.
 
-    D(x) = b.x - sum_i (r_i - a_i log u_i),   u = min(a/(Kv), 1),  r_i = u_i (Kv)_i,
-
-whose gradient is b - Q'1 and whose Hessian is -(diag(Q'1) - sum over saturated rows QQ'/a):
-
-- ``scaling`` (Algorithm 1) is block-coordinate ascent, x += log(b / Q'1): many cheap steps;
-- ``newton`` solves with the Hessian, by Cholesky for few classes and by conjugate gradients for
-  many. Its curvature jumps where a row becomes saturated, so there is a line search, and damping
-  that turns Newton's step into a scaling step, which always ascends, where it proves too long.
+``newton_numba`` is the same method in loops for one small problem. The constants of both are
+``NewtonRules``.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from csot.ot.inner.hessian import Curvature
 from csot.ot.inner.kernel import Kernel, ScalingState
-
-CHOLESKY_CLASSES = 192
-"""Up to this many classes the C x C Hessian is formed and factorised: N C^2 + C^3/3 a step."""
-
-CG_STEPS = 60
-CHOLESKY_AT_MOST = 1500
-"""Most steps of conjugate gradients for one direction. Where they do not suffice the Hessian is
-nearly singular, and with at most so many classes it is factorised after all."""
-
-LONGEST_STEP = 5.0
-"""No potential moves further in one Newton step: away from the optimum the model is poor."""
-
-FIRST_DAMPING = 1e-3
-LEAST_DAMPING = 1e-5
-"""Where damping starts when a step proved too long, and where it ends: quadratic convergence."""
-
-NEWTON_PATIENCE = 60
-SCALING_PATIENCE = 1000
-"""Stop after this many steps without a smaller error: rounding error has been reached."""
-
-
-@dataclass(frozen=True)
-class InnerSolution:
-    """A scaled kernel whose columns sum to b, and how it was reached. Per problem: (B,)."""
-
-    state: ScalingState
-    log_u: Tensor
-    row_sums: Tensor
-    iterations: int
-    error: Tensor
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """When an inner solver stops: at ``tolerance``, or after exactly ``fixed`` steps."""
-
-    tolerance: float
-    limit: int
-    fixed: int | None = None
-
-
-def scaling(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
-    """Algorithm 1 in the log domain."""
-    progress = _Progress(stopping, SCALING_PATIENCE)
-    state = kernel.look(log_v)
-    error = column_error(kernel, state)
-    steps = 1
-    while not progress.over(steps, float(error.max())):
-        state = kernel.look(_scaling_step(kernel, state))
-        error = column_error(kernel, state)
-        steps += 1
-    return finish(kernel, state, steps)
+from csot.ot.inner.rules import RULES
+from csot.ot.inner.scaling import (
+    InnerSolution,
+    Progress,
+    Stopping,
+    column_error,
+    finish,
+    scaling_step,
+)
 
 
 def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     """Semi-smooth Newton on the semi-dual, safeguarded by scaling steps."""
-    progress = _Progress(stopping, NEWTON_PATIENCE)
-    state, steps = _from_afar(kernel, log_v, progress)
+    progress = Progress(stopping, RULES.patience)
+    state, iterations = _first_state(kernel, log_v, progress)
     error = column_error(kernel, state)
     damping: Tensor | None = None
-    while not progress.over(steps, float(error.max())):
+    while not progress.is_over(iterations, float(error.max())):
         direction = _newton_direction(kernel, state, error, damping)
-        direction.clamp_(-LONGEST_STEP, LONGEST_STEP)
+        direction.clamp_(-RULES.max_step, RULES.max_step)
         if len(error) > 1:
             direction *= (error > stopping.tolerance)[:, None]
-        trial, looks, share = _search(kernel, state, direction)
+        state, evaluations, share = _line_search(kernel, state, direction)
         damping = _next_damping(damping, share)
-        state, error = trial, column_error(kernel, trial)
-        steps += looks
-    return finish(kernel, state, steps)
+        error = column_error(kernel, state)
+        iterations += evaluations
+    return finish(kernel, state, iterations)
 
 
-def _from_afar(kernel: Kernel, log_v: Tensor, progress: _Progress) -> tuple[ScalingState, int]:
-    """Look at log v; if that is far off, where Newton's model says little, take a scaling step."""
-    state = kernel.look(log_v)
+def _first_state(kernel: Kernel, log_v: Tensor, progress: Progress) -> tuple[ScalingState, int]:
+    """Evaluate log v; far from the solution, where Newton's model is poor, take a scaling step."""
+    state = kernel.evaluate(log_v)
     error = float(column_error(kernel, state).max())
-    if error <= 0.5 or progress.over(1, error):
+    if error <= RULES.far_off or progress.is_over(1, error):
         return state, 1
-    return kernel.look(_scaling_step(kernel, state)), 2
+    return kernel.evaluate(scaling_step(kernel, state)), 2
 
 
-def _search(
+def _line_search(
     kernel: Kernel, state: ScalingState, direction: Tensor
 ) -> tuple[ScalingState, int, Tensor | None]:
-    """Go along ``direction`` to where the concave semi-dual stops rising, at most all the way.
+    """Move along ``direction`` to where the concave semi-dual stops rising, at most a full step.
 
-    Its slope (b - Q'1).d falls along the way. The full step is right unless the slope has turned
-    clearly negative there; then its zero is bracketed and approached by false position. Also
-    returned: how many looks it took, and what share of the way it is (None: all, for all).
+    The slope (b - Q'1).d decreases along the direction. The full step is accepted unless the slope
+    there is clearly negative; then its zero is bracketed and approached by the method of false
+    position. Also returned are the number of evaluations and the share of the full step (B,), None
+    where all problems take it.
     """
     targets = kernel.marginals.targets
     low_slope = ((targets - state.column_sums) * direction).sum(-1)
-    trial = kernel.look(state.log_v + direction)
+    trial = kernel.evaluate(state.log_v + direction)
     slope = ((targets - trial.column_sums) * direction).sum(-1)
-    allowed = 0.5 * low_slope.abs()
-    settled = slope >= -allowed
-    if bool(settled.all()):
+    allowed = RULES.slope_slack * low_slope.abs()
+    accepted = slope >= -allowed
+    if bool(accepted.all()):
         return trial, 1, None
     share = torch.ones_like(slope)
     low, high, high_slope = torch.zeros_like(slope), share, torch.zeros_like(slope)
-    for looks in range(2, 5):
+    for number in range(RULES.max_trials):
         rises = slope > 0
         low, low_slope = torch.where(rises, share, low), torch.where(rises, slope, low_slope)
         high, high_slope = torch.where(rises, high, share), torch.where(rises, high_slope, slope)
         secant = low + (high - low) * low_slope / (low_slope - high_slope)
-        least, most = low + 0.1 * (high - low), low + 0.5 * (high - low)
-        share = torch.where(settled, share, torch.maximum(torch.minimum(secant, most), least))
-        trial = kernel.look(state.log_v + share[:, None] * direction)
+        nearest = low + RULES.min_shrink * (high - low)
+        furthest = low + RULES.max_shrink * (high - low)
+        inside = torch.maximum(torch.minimum(secant, furthest), nearest)
+        share = torch.where(accepted, share, inside)
+        trial = kernel.evaluate(state.log_v + share[:, None] * direction)
         slope = ((targets - trial.column_sums) * direction).sum(-1)
-        settled = settled | (slope.abs() <= allowed)
-        if bool(settled.all()):
-            return trial, looks, share
-    # A kink, then: the slope jumps. Stay on the side that rises.
-    share = torch.where(settled, share, low)
-    return kernel.look(state.log_v + share[:, None] * direction), looks + 1, share
+        accepted = accepted | (slope.abs() <= allowed)
+        if bool(accepted.all()):
+            return trial, 2 + number, share
+    # The slope jumps at a kink: stay on the side where it is positive.
+    share = torch.where(accepted, share, low)
+    final = kernel.evaluate(state.log_v + share[:, None] * direction)
+    return final, 2 + RULES.max_trials, share
 
 
 def _next_damping(damping: Tensor | None, share: Tensor | None) -> Tensor | None:
-    """More where a step had to be shortened by half, less where it was taken in full."""
+    """Raised where the step had to be shortened by half, lowered where it was taken in full."""
     if share is None and damping is None:
         return None
     if share is None:
@@ -147,56 +103,11 @@ def _next_damping(damping: Tensor | None, share: Tensor | None) -> Tensor | None
         share = torch.ones_like(damping)
     if damping is None:
         damping = torch.zeros_like(share)
-    raised = (64 * damping).clamp(FIRST_DAMPING, 1.0)
-    lowered = torch.where(damping > LEAST_DAMPING, damping / 8, 0.0)
-    damping = torch.where(share >= 1, lowered, torch.where(share < 0.5, raised, damping))
+    raised = (RULES.raise_damping * damping).clamp(RULES.first_damping, 1.0)
+    lowered = torch.where(damping > RULES.min_damping, damping / RULES.lower_damping, 0.0)
+    kept = torch.where(share < RULES.short_step, raised, damping)
+    damping = torch.where(share >= 1, lowered, kept)
     return damping if bool(damping.any()) else None
-
-
-def column_error(kernel: Kernel, state: ScalingState) -> Tensor:
-    """max_k |(Q'1)_k - b_k| / b_k over the classes that take part: (B,)."""
-    marginals = kernel.marginals
-    return (state.column_sums - marginals.targets).mul_(marginals.inverse_targets).abs_().amax(-1)
-
-
-class _Progress:
-    """Decides when to stop, and notices when steps no longer help."""
-
-    def __init__(self, stopping: Stopping, patience: int) -> None:
-        self._stopping = stopping
-        self._patience = patience
-        self._best = torch.inf
-        self._idle = 0
-
-    def over(self, steps: int, worst: float) -> bool:
-        """After so many steps, with this error of the worst problem."""
-        if self._stopping.fixed is not None:
-            return steps >= self._stopping.fixed
-        self._idle = 0 if worst < self._best else self._idle + 1
-        self._best = min(worst, self._best)
-        return (
-            worst <= self._stopping.tolerance
-            or self._idle >= self._patience
-            or (steps >= self._stopping.limit)
-        )
-
-
-def _scaling_step(kernel: Kernel, state: ScalingState) -> Tensor:
-    return state.log_v + (kernel.marginals.log_targets - kernel.log_column_sums(state))
-
-
-def finish(kernel: Kernel, state: ScalingState, steps: int) -> InnerSolution:
-    """End on the columns, as Algorithm 1 does: class totals exact, rows within the error."""
-    log_v = _scaling_step(kernel, state)
-    change = log_v - state.log_v
-    if float(change.abs().max()) > 1.0:
-        # Unconverged, so far off that u no longer belongs to v: let u follow.
-        state = kernel.look(log_v)
-        log_v = _scaling_step(kernel, state)
-        change = log_v - state.log_v
-    error = column_error(kernel, state)
-    final = replace(state, log_v=log_v, w=state.w * change.exp_(), column_sums=kernel.marginals.b)
-    return InnerSolution(final, kernel.log_u(state), kernel.row_sums(final), steps, error)
 
 
 def _newton_direction(
@@ -206,11 +117,11 @@ def _newton_direction(
     curvature = Curvature(kernel, state, damping)
     # Newton on log(Q'1) = log b rather than on Q'1 = b: the same near the solution, and far from
     # it exact where no row is saturated, as a scaling step is.
-    missing = (marginals.log_targets - state.column_sums.log()).clamp_(-50.0, 50.0)
-    residual = state.column_sums * missing
-    if marginals.b.shape[-1] > CHOLESKY_CLASSES:
+    missing = marginals.log_targets - state.column_sums.log()
+    residual = state.column_sums * missing.clamp_(-RULES.max_log_residual, RULES.max_log_residual)
+    if marginals.b.shape[-1] > RULES.cholesky_classes:
         step, solved = _by_conjugate_gradients(kernel, state, curvature, residual, error)
-        if solved or marginals.b.shape[-1] > CHOLESKY_AT_MOST:
+        if solved or marginals.b.shape[-1] > RULES.fallback_classes:
             return step
     return _by_cholesky(kernel, state, curvature.matrix(), residual)
 
@@ -219,14 +130,15 @@ def _by_cholesky(
     kernel: Kernel, state: ScalingState, curvature: Tensor, residual: Tensor
 ) -> Tensor:
     sums = state.column_sums
-    curvature.diagonal(dim1=-2, dim2=-1).add_(sums, alpha=1e-13)
+    curvature.diagonal(dim1=-2, dim2=-1).add_(sums, alpha=RULES.ridge)
     if kernel.marginals.balanced:
-        # Shifting every potential changes nothing: deflate that direction, residual is orthogonal.
+        # Adding a constant to all potentials changes nothing: deflate that direction, to which the
+        # residual is orthogonal.
         curvature += sums.mean(-1)[:, None, None] / sums.shape[-1]
     factor, info = torch.linalg.cholesky_ex(curvature)
     step = torch.cholesky_solve(residual[..., None], factor)[..., 0]
     if bool(info.any()):
-        # Not positive definite to rounding: a scaling step instead.
+        # Not positive definite up to rounding: a scaling step instead.
         usable = (info == 0)[:, None] & step.isfinite().all(-1, keepdim=True)
         step = torch.where(usable, step, residual / sums)
     return step
@@ -235,9 +147,9 @@ def _by_cholesky(
 def _by_conjugate_gradients(
     kernel: Kernel, state: ScalingState, curvature: Curvature, residual: Tensor, error: Tensor
 ) -> tuple[Tensor, bool]:
-    """The direction as exactly as the distance from the solution deserves; whether it is that."""
+    """A direction as accurate as the distance from the solution requires; whether it is found."""
     if kernel.marginals.balanced:
-        # Shifting every potential changes nothing: no residual may point that way.
+        # Adding a constant to all potentials changes nothing: remove that part of the residual.
         share = state.column_sums / state.column_sums.sum(-1, keepdim=True)
         residual = residual - residual.sum(-1, keepdim=True) * share
     inverse = 1 / curvature.diagonal()
@@ -245,19 +157,19 @@ def _by_conjugate_gradients(
     preconditioned = inverse * residual
     direction = preconditioned
     energy = torch.linalg.vecdot(residual, preconditioned)
-    target = error.clamp(1e-6, 1e-2) * energy
-    for _ in range(CG_STEPS):
+    target = error.clamp(RULES.min_cg_tolerance, RULES.max_cg_tolerance) * energy
+    for _ in range(RULES.cg_iterations):
         if bool((energy <= target).all()):
             return x, True
         image = curvature.times(direction)
         bend = torch.linalg.vecdot(direction, image)
-        ahead = (energy > target) & (bend > 0)
-        step = torch.where(ahead, energy / bend, 0.0)[:, None]
+        active = (energy > target) & (bend > 0)
+        step = torch.where(active, energy / bend, 0.0)[:, None]
         x = x + step * direction
         residual = residual - step * image
         preconditioned = inverse * residual
         fresh = torch.linalg.vecdot(residual, preconditioned)
-        momentum = torch.where(ahead, fresh / energy, 0.0)[:, None]
+        momentum = torch.where(active, fresh / energy, 0.0)[:, None]
         direction = preconditioned + momentum * direction
-        energy = torch.where(ahead, fresh, 0.0)
+        energy = torch.where(active, fresh, 0.0)
     return x, False

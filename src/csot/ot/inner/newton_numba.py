@@ -1,11 +1,11 @@
-"""Newton's climb of ``inner`` in loops, compiled by numba: one problem, on a CPU.
+"""Newton's method of ``newton`` in loops, compiled by numba: one problem, on a CPU.
 
-With ten thousand entries a step takes less time than telling torch about it. The steps, and the
-reasons for them, are those of ``inner.newton``; here they are only said once more, in loops. What
-changes there has to change here: ``tests/ot/test_compiled.py`` holds the two together.
+For ten thousand entries a step takes less time than the calls to torch that it consists of. The
+steps and the reasons for them are those of ``newton``, and the constants are the same object,
+``NewtonRules``. ``tests/ot/test_compiled.py`` checks that both take the same steps.
 
-The kernel is absorbed around log v0 (see ``kernel``). Absorbing is torch's work, which has the
-faster exponential: where log v has wandered too far, the climb stops and asks for it.
+The kernel is absorbed around log v0 (see ``kernel``). Absorbing is left to torch, which has the
+faster exponential: where log v has drifted too far, the loop returns to its caller.
 """
 
 from __future__ import annotations
@@ -17,152 +17,152 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from csot.ot.inner.rules import NewtonRules
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-DONE, ABSORB, HARD = range(3)
-"""Over; further from log v0 than is good; class totals that underflow, which want logarithms."""
+DONE, ABSORB, UNDERFLOW = range(3)
+"""Why the loop ended: finished; log v is too far from log v0; class totals underflow."""
 
 BLOCK = 256
-"""Samples whose kernel is read twice while it is in the cache."""
+"""Number of samples whose kernel is read twice while it is in the cache."""
 
-# Sums in any order, so that they run along vectors; infinities and NaN as ever.
+# Sums may be reordered, so that they are vectorised; infinities and NaN are respected.
 compiled = njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"}
 )
 
 
-class Frame(NamedTuple):
+class AbsorbedKernel(NamedTuple):
     """The problem, with its kernel absorbed around log v0."""
 
-    kernel: Floats
+    entries: Floats
     """K~ (C, N)."""
     scratch: Floats
-    """(C, n), space for some of its samples."""
+    """(C, n), memory for some of the samples."""
     a: Floats
     """(N,) capacities."""
     shift: Floats
-    """(N,) what was taken from the logarithm."""
-    most: Floats
+    """(N,) the largest log K + log v0 of each row."""
+    max_row_scale: Floats
     """(N,) e^shift: u e^shift where u = 1."""
     targets: Floats
     """(C,) class totals; 1 for classes without a share."""
-    absent: Floats
+    without_share: Floats
     """(C,) 1 for classes without a share, else 0."""
     log_v0: Floats
     """(C,)."""
     balanced: bool
+    max_drift: float
+    """Largest |log v - log v0|."""
+    underflow: float
+    """Class totals below this need the log domain."""
 
 
-class Rules(NamedTuple):
-    """The numbers that have names elsewhere. They are arguments, because what is compiled is kept,
-    and would not notice that they have changed there."""
+class Limits(NamedTuple):
+    """When to stop (see ``scaling.Stopping``)."""
 
     tolerance: float
-    limit: int
-    patience: int
-    reach: float
-    longest_step: float
-    kink_width: float
-    first_damping: float
-    least_damping: float
-    negligible: float
+    iterations: int
 
 
-class Place(NamedTuple):
-    """Where the climb is and how it went so far; with 0 steps, it has not looked yet."""
+class Iterate(NamedTuple):
+    """The current potentials and the history of the method; 0 iterations before the first."""
 
     log_v: Floats
-    steps: int
+    iterations: int
     damping: float
     best: float
     idle: int
 
 
-class View(NamedTuple):
-    """What one look at log v tells (see ``kernel.ScalingState``)."""
+class Evaluation(NamedTuple):
+    """The result of evaluating log v (see ``kernel.ScalingState``)."""
 
     w: Floats
-    reach: Floats
+    row_mass: Floats
     row_scale: Floats
     column_sums: Floats
 
 
 @compiled
-def climb(frame: Frame, rules: Rules, start: Place) -> tuple[int, Place, View]:
-    """Climb until there is nothing left to gain, or torch is needed; say which, and where."""
-    n_classes, n = frame.kernel.shape
-    view = View(np.empty(n_classes), np.empty(n), np.empty(n), np.empty(n_classes))
-    log_v, steps, damping, best, idle = start
-    look(frame, log_v, view)
-    error = column_error(frame, view)
-    if steps == 0:
-        steps, best = 1, error
-        if error > 0.5 and steps < rules.limit:
-            # Far off Newton's model says little: a scaling step.
-            if not view.column_sums.min() > rules.negligible:
-                return HARD, Place(log_v, steps, damping, best, idle), view
-            log_v = log_v + np.log(frame.targets / view.column_sums)
-            steps = 2
-            if drift(frame, log_v) > rules.reach:
-                return ABSORB, Place(log_v, steps, damping, best, idle), view
-            look(frame, log_v, view)
-            error = column_error(frame, view)
+def newton(
+    kernel: AbsorbedKernel, rules: NewtonRules, limits: Limits, start: Iterate
+) -> tuple[int, Iterate, Evaluation]:
+    """Iterate until convergence or until torch is needed; return the reason and the iterate."""
+    n_classes, n = kernel.entries.shape
+    found = Evaluation(np.empty(n_classes), np.empty(n), np.empty(n), np.empty(n_classes))
+    log_v, iterations, damping, best, idle = start
+    evaluate(kernel, log_v, found)
+    error = column_error(kernel, found)
+    if iterations == 0:
+        iterations, best = 1, error
+        if error > rules.far_off and iterations < limits.iterations:
+            # Far from the solution Newton's model is poor: a scaling step.
+            if not found.column_sums.min() > kernel.underflow:
+                return UNDERFLOW, Iterate(log_v, iterations, damping, best, idle), found
+            log_v = log_v + np.log(kernel.targets / found.column_sums)
+            iterations = 2
+            if drift(kernel, log_v) > kernel.max_drift:
+                return ABSORB, Iterate(log_v, iterations, damping, best, idle), found
+            evaluate(kernel, log_v, found)
+            error = column_error(kernel, found)
     while True:
         idle = 0 if error < best else idle + 1
         best = min(error, best)
-        if error <= rules.tolerance or idle >= rules.patience or steps >= rules.limit:
-            return DONE, Place(log_v, steps, damping, best, idle), view
-        if not view.column_sums.min() > rules.negligible:
-            return HARD, Place(log_v, steps, damping, best, idle), view
-        direction = newton_direction(frame, rules, view, damping)
-        share, looks = search(frame, view, log_v, direction)
+        if error <= limits.tolerance or idle >= rules.patience or iterations >= limits.iterations:
+            return DONE, Iterate(log_v, iterations, damping, best, idle), found
+        if not found.column_sums.min() > kernel.underflow:
+            return UNDERFLOW, Iterate(log_v, iterations, damping, best, idle), found
+        direction = newton_direction(kernel, rules, found, damping)
+        share, evaluations = line_search(kernel, rules, found, log_v, direction)
         log_v = log_v + share * direction
-        steps += looks
+        iterations += evaluations
         damping = next_damping(rules, damping, share)
-        if drift(frame, log_v) > rules.reach:
-            return ABSORB, Place(log_v, steps, damping, best, idle), view
-        error = column_error(frame, view)
+        if drift(kernel, log_v) > kernel.max_drift:
+            return ABSORB, Iterate(log_v, iterations, damping, best, idle), found
+        error = column_error(kernel, found)
 
 
 @compiled
-def look(frame: Frame, log_v: Floats, view: View) -> None:
-    """Fill the view from log v."""
-    n_classes, n = frame.kernel.shape
-    w, column_sums = view.w, view.column_sums
+def evaluate(kernel: AbsorbedKernel, log_v: Floats, found: Evaluation) -> None:
+    """Evaluate log v, writing to ``found``."""
+    n_classes, n = kernel.entries.shape
+    w, column_sums = found.w, found.column_sums
     for k in range(n_classes):
-        w[k] = math.exp(log_v[k] - frame.log_v0[k])
+        w[k] = math.exp(log_v[k] - kernel.log_v0[k])
         column_sums[k] = 0.0
     for first in range(0, n, BLOCK):
         part = slice(first, min(first + BLOCK, n))
-        a, most = frame.a[part], frame.most[part]
-        reach, row_scale = view.reach[part], view.row_scale[part]
+        a, largest = kernel.a[part], kernel.max_row_scale[part]
+        row_mass, row_scale = found.row_mass[part], found.row_scale[part]
         size = len(a)
         for i in range(size):
-            reach[i] = 0.0
+            row_mass[i] = 0.0
         for k in range(n_classes):
-            entries, factor = frame.kernel[k, part], w[k]
+            entries, factor = kernel.entries[k, part], w[k]
             for i in range(size):
-                reach[i] += entries[i] * factor
+                row_mass[i] += entries[i] * factor
         for i in range(size):
-            row_scale[i] = a[i] / reach[i]
-        if not frame.balanced:
+            row_scale[i] = a[i] / row_mass[i]
+        if not kernel.balanced:
             for i in range(size):
-                row_scale[i] = min(row_scale[i], most[i])
+                row_scale[i] = min(row_scale[i], largest[i])
         for k in range(n_classes):
-            entries, total = frame.kernel[k, part], 0.0
+            entries, total = kernel.entries[k, part], 0.0
             for i in range(size):
                 total += entries[i] * row_scale[i]
             column_sums[k] += total
     for k in range(n_classes):
-        column_sums[k] = column_sums[k] * w[k] + frame.absent[k]
+        column_sums[k] = column_sums[k] * w[k] + kernel.without_share[k]
 
 
 @compiled
-def column_error(frame: Frame, view: View) -> float:
-    """max_k |(Q'1)_k - b_k| / b_k; NaN if there is one."""
+def column_error(kernel: AbsorbedKernel, found: Evaluation) -> float:
+    """max_k |(Q'1)_k - b_k| / b_k; NaN if one of them is."""
     worst = 0.0
-    for k in range(len(frame.targets)):
-        error = abs(view.column_sums[k] - frame.targets[k]) / frame.targets[k]
+    for k in range(len(kernel.targets)):
+        error = abs(found.column_sums[k] - kernel.targets[k]) / kernel.targets[k]
         if error != error:
             return float(error)
         worst = max(worst, error)
@@ -170,71 +170,78 @@ def column_error(frame: Frame, view: View) -> float:
 
 
 @compiled
-def drift(frame: Frame, log_v: Floats) -> float:
-    return float(np.abs(log_v - frame.log_v0).max())
+def drift(kernel: AbsorbedKernel, log_v: Floats) -> float:
+    return float(np.abs(log_v - kernel.log_v0).max())
 
 
 @compiled
-def newton_direction(frame: Frame, rules: Rules, view: View, damping: float) -> Floats:
-    """(diag(Q'1) - sum over saturated rows QQ'/a)^-1 (Q'1 log(b / Q'1)), each entry cut off."""
-    sums = view.column_sums
+def newton_direction(
+    kernel: AbsorbedKernel, rules: NewtonRules, found: Evaluation, damping: float
+) -> Floats:
+    """(diag(Q'1) - sum over saturated rows QQ'/a)^-1 (Q'1 log(b / Q'1)), entries clipped."""
+    sums = found.column_sums
     n_classes = len(sums)
-    missing = np.minimum(np.maximum(np.log(frame.targets / sums), -50.0), 50.0)
-    curvature = saturated_coupling(frame, rules, view, damping)
+    bound = rules.max_log_residual
+    missing = np.minimum(np.maximum(np.log(kernel.targets / sums), -bound), bound)
+    curvature = saturated_coupling(kernel, rules, found, damping)
     for k in range(n_classes):
         for m in range(k + 1):
-            curvature[k, m] *= -view.w[k] * view.w[m]
-        curvature[k, k] += sums[k] * (1 + 1e-13)
-    if frame.balanced:
+            curvature[k, m] *= -found.w[k] * found.w[m]
+        curvature[k, k] += sums[k] * (1 + rules.ridge)
+    if kernel.balanced:
         curvature += sums.mean() / n_classes
     direction = sums * missing
     if not solve_by_cholesky(curvature, direction):
         direction = missing
-    return np.minimum(np.maximum(direction, -rules.longest_step), rules.longest_step)
+    return np.minimum(np.maximum(direction, -rules.max_step), rules.max_step)
 
 
 @compiled
-def saturated_coupling(frame: Frame, rules: Rules, view: View, damping: float) -> Floats:
-    """sum over saturated rows of QQ'/a, but for w on either side: (C, C), its lower half."""
-    n_classes, n = frame.kernel.shape
+def saturated_coupling(
+    kernel: AbsorbedKernel, rules: NewtonRules, found: Evaluation, damping: float
+) -> Floats:
+    """sum over saturated rows of QQ'/a, without the factors w: (C, C), lower triangle."""
+    n_classes, n = kernel.entries.shape
     coupling = np.zeros((n_classes, n_classes))
-    room = frame.scratch.shape[1]
-    chosen, weights, count = np.empty(room, np.int64), np.empty(room), 0
+    capacity = kernel.scratch.shape[1]
+    chosen, weights, count = np.empty(capacity, np.int64), np.empty(capacity), 0
     for i in range(n):
-        share = saturation(frame, rules, view, damping, i)
+        share = saturation(kernel, rules, found, damping, i)
         if share > 0:
             chosen[count] = i
-            weights[count] = view.row_scale[i] * math.sqrt(share / frame.a[i])
+            weights[count] = found.row_scale[i] * math.sqrt(share / kernel.a[i])
             count += 1
-        if count == room or i == n - 1:
+        if count == capacity or i == n - 1:
             for k in range(n_classes):
-                entries, row = frame.kernel[k], frame.scratch[k]
+                entries, row = kernel.entries[k], kernel.scratch[k]
                 for j in range(count):
                     row[j] = entries[chosen[j]] * weights[j]
-            add_products(frame.scratch, count, coupling)
+            add_products(kernel.scratch, count, coupling)
             count = 0
     return coupling
 
 
 @compiled
-def saturation(frame: Frame, rules: Rules, view: View, damping: float, i: int) -> float:
-    """How far row i counts as one whose capacity binds, in [0, 1]."""
-    if frame.balanced:
+def saturation(
+    kernel: AbsorbedKernel, rules: NewtonRules, found: Evaluation, damping: float, i: int
+) -> float:
+    """The degree to which the capacity of row i counts as binding, in [0, 1]."""
+    if kernel.balanced:
         return 1.0 - damping
-    if not view.row_scale[i] < frame.most[i]:
+    if not found.row_scale[i] < kernel.max_row_scale[i]:
         return 0.0
     if damping == 0:
         return 1.0
-    excess = math.log(view.reach[i] / frame.a[i]) + frame.shift[i]
+    excess = math.log(found.row_mass[i] / kernel.a[i]) + kernel.shift[i]
     depth: float = min(max(excess, 0.0) / (rules.kink_width * damping), 1.0)
     return (1.0 - damping) * depth
 
 
 @compiled
 def add_products(rows: Floats, count: int, total: Floats) -> None:
-    """total += rows rows', of the first ``count`` columns, in the lower half of total.
+    """total += rows rows' over the first ``count`` columns, in the lower triangle of total.
 
-    Two rows with two rows at a time, because reading them takes longer than multiplying them.
+    Works on blocks of 2 x 2 rows, because reading them takes longer than multiplying them.
     """
     n_rows = len(rows)
     for k in range(0, n_rows - 1, 2):
@@ -262,8 +269,10 @@ def add_products(rows: Floats, count: int, total: Floats) -> None:
 
 @compiled
 def solve_by_cholesky(matrix: Floats, x: Floats) -> bool:
-    """x becomes matrix^-1 x, and the matrix, of which the lower half counts, its factor; False if
-    it is not positive definite."""
+    """Solve in place: x becomes matrix^-1 x, and the lower triangle of the matrix its factor.
+
+    Returns False if the matrix is not positive definite.
+    """
     n = len(x)
     for j in range(n):
         pivot = matrix[j, j]
@@ -290,41 +299,47 @@ def solve_by_cholesky(matrix: Floats, x: Floats) -> bool:
 
 
 @compiled
-def slope_along(frame: Frame, view: View, direction: Floats) -> float:
-    return float(((frame.targets - view.column_sums) * direction).sum())
+def slope_along(kernel: AbsorbedKernel, found: Evaluation, direction: Floats) -> float:
+    return float(((kernel.targets - found.column_sums) * direction).sum())
 
 
 @compiled
-def search(frame: Frame, view: View, log_v: Floats, direction: Floats) -> tuple[float, int]:
-    """The share of the way to go, and how many looks it took; the last one was there."""
-    low_slope = slope_along(frame, view, direction)
-    look(frame, log_v + direction, view)
-    slope = slope_along(frame, view, direction)
-    allowed = 0.5 * abs(low_slope)
+def line_search(
+    kernel: AbsorbedKernel,
+    rules: NewtonRules,
+    found: Evaluation,
+    log_v: Floats,
+    direction: Floats,
+) -> tuple[float, int]:
+    """The share of the full step, and the number of evaluations; the last one is at that share."""
+    low_slope = slope_along(kernel, found, direction)
+    evaluate(kernel, log_v + direction, found)
+    slope = slope_along(kernel, found, direction)
+    allowed = rules.slope_slack * abs(low_slope)
     if slope >= -allowed:
         return 1.0, 1
     share, low, high, high_slope = 1.0, 0.0, 1.0, 0.0
-    for looks in range(2, 5):
+    for number in range(rules.max_trials):
         if slope > 0:
             low, low_slope = share, slope
         else:
             high, high_slope = share, slope
         width = high - low
         secant = low + width * low_slope / (low_slope - high_slope)
-        share = max(min(secant, low + 0.5 * width), low + 0.1 * width)
-        look(frame, log_v + share * direction, view)
-        slope = slope_along(frame, view, direction)
+        share = max(min(secant, low + rules.max_shrink * width), low + rules.min_shrink * width)
+        evaluate(kernel, log_v + share * direction, found)
+        slope = slope_along(kernel, found, direction)
         if abs(slope) <= allowed:
-            return share, looks
-    # A kink, then: the slope jumps. Stay on the side that rises.
-    look(frame, log_v + low * direction, view)
-    return low, 5
+            return share, 2 + number
+    # The slope jumps at a kink: stay on the side where it is positive.
+    evaluate(kernel, log_v + low * direction, found)
+    return low, 2 + rules.max_trials
 
 
 @compiled
-def next_damping(rules: Rules, damping: float, share: float) -> float:
+def next_damping(rules: NewtonRules, damping: float, share: float) -> float:
     if share >= 1:
-        return damping / 8 if damping > rules.least_damping else 0.0
-    if share < 0.5:
-        return min(max(64 * damping, rules.first_damping), 1.0)
+        return damping / rules.lower_damping if damping > rules.min_damping else 0.0
+    if share < rules.short_step:
+        return min(max(rules.raise_damping * damping, rules.first_damping), 1.0)
     return damping
