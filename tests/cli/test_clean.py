@@ -221,7 +221,7 @@ def test_groups_and_duplicates_of_a_table(folder: Path, digits: Digits) -> None:
     assert "near-duplicate" not in result.stdout
     assert "--duplicates ignore" in result.stdout
     assert pd.read_csv(folder / "run" / "duplicates.csv").empty
-    assert "is no table" in fails("clean", "run", "--group", "writer", "--out", "other")
+    assert "is not a table" in fails("clean", "run", "--group", "writer", "--out", "other")
 
 
 def test_npz_with_probabilities_and_a_prior(folder: Path, digits: Digits) -> None:
@@ -365,7 +365,7 @@ def test_a_folder_that_is_no_run_is_left_alone(folder: Path) -> None:
         (["t.csv"], "name its label column with --label; it has text, label"),
         (["t.csv", "--label", "lable", "--text", "text"], "did you mean 'label'?"),
         (["t.csv", "--label", "label", "--embedder", "x:y"], "is for images and texts"),
-        (["d.npz", "--label", "label"], "is no table"),
+        (["d.npz", "--label", "label"], "is not a table"),
         (["d.npz", "--verified", "none.csv"], "none.csv does not exist (--verified)"),
         (["d.npz", "--class-prior", "0=1"], "--class-prior lacks the classes 1"),
         (["d.npz", "--class-prior", "0=1,1=x"], "'1=x' is not name=share"),
@@ -391,7 +391,7 @@ def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("csot.cli.clean.read_data", interrupted)
