@@ -141,7 +141,7 @@ def test_images_in_class_folders_or_loose(images: Path, tmp_path: Path) -> None:
     write_image(tmp_path / "loose" / "more" / "3.png", value=20)
     result = command("predict", run, tmp_path / "loose", "--out", out, "--force")
     assert result.exit_code == 0, result.output
-    assert "1 cannot be read and are left out, first broken.png" in result.stderr
+    assert "1 left out, first broken.png" in result.stderr
     assert "accuracy" not in result.stdout
     assert pd.read_csv(out)["id"].tolist() == ["0.png", "1.png", "2.png", "more/3.png"]
 
@@ -183,14 +183,18 @@ def test_wrong_inputs(features: Path, images: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.doc").write_text("text")
     (tmp_path / "empty").mkdir()
     cases = [
-        (features, "wide.npz", "holds 7 features a row; the run was trained on 5 features a row"),
+        (
+            features,
+            "wide.npz",
+            "holds 7 features per row; the run was trained on 5 features per row",
+        ),
         (features, "odd.npz", "the label 'clas 1' in row 1 (from 0) is not a class"),
         (features, "none.npz", "has no array 'features'; it holds other"),
         (features, "short.npz", "labels has shape (1,); (3,) is needed"),
         (features, "six.csv", "has 6 numeric columns (0, 1, 2, 3, 4 and 1 more), but the run was"),
         (features, "notes.doc", "files of this kind are not read"),
         (features, "nowhere", "is neither a path nor one of digits"),
-        (features, "empty", "is a folder of images; the run was trained on 5 features a row"),
+        (features, "empty", "is a folder of images; the run was trained on 5 features per row"),
         (images / "run", "empty", "has no readable image"),
         (images / "run", "wide.npz", "trained on images of shape (3, "),
     ]

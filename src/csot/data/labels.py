@@ -9,6 +9,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -126,11 +127,20 @@ def resolve_variants(data: LabelledData, merge: bool) -> LabelledData:
         return data
     merged = {other: names[0] for names in variants for other in names}
     changed = np.empty_like(data.labels)
-    changed[:] = [merged.get(label, label) for label in data.labels]
-    votes = data.votes
-    if votes is not None:
-        votes = votes.assign(label=[merged.get(label, label) for label in votes["label"]])
+    if data.votes is None:
+        changed[:] = [merged.get(label, label) for label in data.labels]
+        return replace(data, labels=changed)
+    votes = data.votes.assign(label=[merged.get(label, label) for label in data.votes["label"]])
+    changed[:] = majority_labels(votes, data.ids)
     return replace(data, labels=changed, votes=votes)
+
+
+def majority_labels(votes: pd.DataFrame, samples: Iterable[str]) -> list[object]:
+    """The label that most votes on each sample are for, the first to occur where they tie."""
+    counts: dict[str, Counter[object]] = {}
+    for key, vote in zip(votes["sample"], votes["label"], strict=True):
+        counts.setdefault(key, Counter())[vote] += 1
+    return [counts[key].most_common(1)[0][0] if key in counts else None for key in samples]
 
 
 def class_names_of(data: LabelledData) -> list[str]:

@@ -18,7 +18,7 @@ MISSING = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "-", "--", "
 """Words for a missing number or date, in lower case. In a category column only "" is missing."""
 CURRENCIES = "€$£¥₹"
 CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|BRL|MXN|CZK|HUF|KRW|ZAR"
-MINUS = "-\u2212"
+MINUS = "\u2212-"
 SPACES = "'\u2019 \u00a0\u202f"
 """What may stand between thousands, besides the other decimal sign."""
 AMOUNT = re.compile(
@@ -145,9 +145,12 @@ def to_days(column: pd.Series[Any], form: str) -> Floats:
 
 
 def date_parts(days: Floats) -> Floats:
-    """(N, 6): sine and cosine of the time of year, week and day; zero where there is no date."""
+    """(N, 6): half the sine and cosine of the time of year, week and day; 0 without a date.
+
+    Half, so that the three cycles together count less than the days themselves.
+    """
     year = days / 365.2425
     week = days / 7
     angles = 2 * np.pi * np.stack([year % 1, week % 1, days % 1], axis=1)
     parts = np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(len(days), 6)
-    return np.where(np.isnan(days)[:, None], 0.0, parts)
+    return np.where(np.isnan(days)[:, None], 0.0, parts / 2)

@@ -2,7 +2,7 @@
 
     numbers, money, percentages   median for missing cells, a flag that they were missing; scaled
     categories                    one column of 0 and 1 each, rare ones pooled
-    dates                         days (scaled), and sine and cosine of the time of year, week, day
+    dates                         days (scaled), and the time of year, week and day as cycles
     embeddings                    as they are, with one weight for all of their numbers
 
 Scaled columns have mean 0 and deviation 1. One-hot columns and cycles are left as they are: all

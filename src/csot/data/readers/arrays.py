@@ -156,8 +156,6 @@ def from_arrays(path: Path, arrays: Arrays, held: list[str], labelled: bool = Tr
     labels = tidy_labels(arrays.get("labels", [None] * n), f"{path}: labels")
     if class_names is not None:
         labels = named(labels, class_names, path)
-    if labelled:
-        check_classes(labels, f"{path}: labels")
     pred_probs = None
     if labelled and "pred_probs" in arrays:
         pred_probs = _check_probabilities(arrays["pred_probs"], n, labels, class_names, path)
@@ -224,6 +222,7 @@ def read_array_splits(path: Path) -> ArraySplits | None:
         return None
     arrays, held = load_arrays(path)
     train = from_arrays(path, arrays, held)
+    check_classes(train.labels, f"{path}: labels")
     true_labels = None
     if "true_labels" in arrays:
         true_labels = _labels(arrays["true_labels"], "true_labels", len(train), train, path)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from csot._core.errors import DataError, DataWarning, listed
 from csot._core.pictures import ALLOW_OUTSIDE, OUTSIDE, SUFFIXES, Containment, fault
-from csot.data.labels import check_classes, tidy_labels
+from csot.data.labels import tidy_labels
 from csot.data.types import LabelledData, Skipped
 
 SPLITS = {"train", "training", "val", "valid", "validation", "test", "dev"}
@@ -83,8 +83,6 @@ def read_image_folder(
     if not images:
         _refuse_empty(folder, classes, skipped)
     labels = tidy_labels(names, f"{folder.name}: the folder names")
-    if labelled:
-        check_classes(labels, str(folder))
     ids = [path.relative_to(folder).as_posix() for path in images]
     return LabelledData(
         kind="images", root=folder, ids=ids, labels=labels, images=images, skipped=skipped

@@ -10,7 +10,7 @@ from typing import Any
 from csot._core.errors import DataError
 from csot._core.pictures import fault
 from csot.data.columns import TableFeatures
-from csot.data.labels import resolve_variants
+from csot.data.labels import check_classes, resolve_variants
 from csot.data.readers.arrays import is_array_folder, read_arrays
 from csot.data.readers.folder import read_image_folder
 from csot.data.readers.frame import is_frame, read_frame
@@ -58,7 +58,15 @@ def read_data(
         Whether labels that differ only by case or spaces become one; else a warning names them.
     """
     data = _read(source, columns or Columns(), root, check, labelled, allow_outside, fitted)
-    return resolve_variants(data, merge_variants)
+    data = resolve_variants(data, merge_variants)
+    if labelled:
+        where = "the table" if is_frame(source) else str(source)
+        if data.label_column is not None:
+            where += f": column {data.label_column!r}"
+        elif data.kind == "arrays":
+            where += ": labels"
+        check_classes(data.labels if data.votes is None else data.votes["label"].to_numpy(), where)
+    return data
 
 
 def _read(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from csot._core.pictures import ALLOW_OUTSIDE, OUTSIDE, Containment, fault
 from csot._core.text import cell_text
 from csot.data.columns import TableFeatures
 from csot.data.columns.kinds import NUMBERS, suspect
-from csot.data.labels import check_classes, tidy_ids, tidy_labels
+from csot.data.labels import majority_labels, tidy_ids, tidy_labels
 from csot.data.readers.table_file import TableFile
 from csot.data.types import LabelledData, Skipped
 
@@ -97,8 +96,6 @@ def from_table(table: pd.DataFrame, columns: Columns, where: str, reading: Readi
     if columns.group is not None:
         groups = [cell_text(cell) or None for cell in table[columns.group].reindex(data.ids)]
         data = replace(data, groups=np.array(groups, dtype=object))
-    if reading.labelled:
-        check_classes(data.labels if votes is None else votes["label"].to_numpy(), labels_of)
     return data
 
 
@@ -240,13 +237,7 @@ def split_votes(
             raise DataError(f"{where} has no {what} in row {cells.index('')} (from 0): fill it in")
     long = pd.DataFrame({"sample": ids, "annotator": names, "label": labels}, dtype=object)
     votes = long[long["label"].notna()].reset_index(drop=True)
-    counts: dict[str, Counter[object]] = {}
-    for key, vote in zip(votes["sample"], votes["label"], strict=True):
-        counts.setdefault(key, Counter())[vote] += 1
     first = ~long["sample"].duplicated().to_numpy()
     samples = table[first].drop(columns=annotator).reset_index(drop=True)
-    majority = [
-        counts[key].most_common(1)[0][0] if key in counts else None for key in long["sample"][first]
-    ]
-    samples[label] = pd.Series(majority, dtype=object)
+    samples[label] = pd.Series(majority_labels(votes, long["sample"][first]), dtype=object)
     return votes, samples
