@@ -86,7 +86,7 @@ def test_a_pair_is_logits_and_features(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (torch.zeros(5, CLASSES), "no linear layer whose inputs could serve"),
+        (torch.zeros(5, CLASSES), "called no linear layer whose inputs could serve"),
         ({"logits": 1}, "Returning returned a dict"),
         ((1, 2, 3), "a tuple of 3"),
         ((torch.zeros(1, CLASSES), None), "features of Returning are a NoneType"),

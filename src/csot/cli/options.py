@@ -1,0 +1,59 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TABLE = "Tables"
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", help="Column of the labels.", rich_help_panel=TABLE)
+]
+ImageColumn = Annotated[
+    str | None, typer.Option("--image", help="Column of the image paths.", rich_help_panel=TABLE)
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", help="Column of unique ids; else row numbers.", rich_help_panel=TABLE),
+]
+ImageRoot = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        help="Folder that image paths start from; else the table's.",
+        rich_help_panel=TABLE,
+    ),
+]
+AllowOutside = Annotated[
+    bool,
+    typer.Option(
+        "--allow-outside",
+        help="Read pictures that lie outside of the data folder, by absolute paths or links.",
+    ),
+]
+ExcelSafe = Annotated[
+    bool,
+    typer.Option(
+        "--excel-safe", help="Disarm cells of CSV files that a spreadsheet would run as formulas."
+    ),
+]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where named data sets lie; else ./data.")
+]
+TestData = Annotated[
+    Path | None, typer.Option("--test", help="Test data of the same kind as DATA.")
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset", help="A preset (csot presets list) or a .yaml file; else the data's own."
+    ),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+]
