@@ -100,7 +100,7 @@ def test_anything_else_is_an_error(result: Any, message: str) -> None:
 
 
 def test_a_linear_layer_that_is_not_called_is_an_error() -> None:
-    with pytest.raises(NetworkError, match="was called: let it return a pair"):
+    with pytest.raises(NetworkError, match="as features: let it return a pair"):
         adapted(Unused())
 
 

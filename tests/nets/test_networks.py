@@ -187,7 +187,7 @@ def test_a_copy_is_another_network() -> None:
         ({"name": "mlp", "norm": "bach"}, "did you mean 'batch'"),
         ({"name": "resnet8", "shape": (64,)}, "use 'mlp' for vectors"),
         ({"name": "resnet8", "width": 0}, "width is 0"),
-        ({"name": "resnet8", "num_classes": 1}, "two at least"),
+        ({"name": "resnet8", "num_classes": 1}, "at least two"),
         ({"name": "resnet8", "head": "liner", "feature_dim": 3}, "did you mean 'linear'"),
         ({"name": "resnet8", "head": "none", "feature_dim": 3}, "use head='linear'"),
         ({"name": "mlp", "hidden": ()}, "at least one layer"),

@@ -12,7 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from csot._core.ranks import Ranks
 from csot.data.augment.view import View
 from csot.data.samples import Samples
-from csot.methods.core.contract import Losses, Predictions, Split
+from csot.data.types import TrainingData
+from csot.methods.core.contract import Losses, Method, Predictions, Split
 from csot.training.checkpoint import Checkpoints
 
 REMEDY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
@@ -96,6 +97,33 @@ def average_statistics(module: nn.Module, ranks: Ranks) -> None:
             for value in (part.running_mean, part.running_var):
                 if value is not None:
                     value.copy_(ranks.mean(value))
+
+
+def evaluate(
+    method: Method, data: TrainingData, rows: Tensor, evaluator: Evaluator
+) -> dict[str, float]:
+    """Accuracy on the test sets, on the noisy held-out rows, and of the split."""
+    record: dict[str, float] = {}
+    for number, test in enumerate(data.tests):
+        name = "test_accuracy" if number == 0 else f"test_accuracy_{test.name}"
+        found = evaluator.log_probs(method, method.predict, test.samples)
+        record[name] = accuracy(found, test.labels)
+    held = held_out(len(data), rows)
+    if bool(held.any()):
+        samples = data.train.subset(held.nonzero()[:, 0])
+        found = evaluator.log_probs(method, method.predict, samples)
+        record["holdout_accuracy"] = accuracy(found, data.labels[held])
+    split = method.split()
+    if split is not None and data.true_labels is not None:
+        record |= split_accuracy(split, rows, data.labels, data.true_labels)
+    return record
+
+
+def held_out(count: int, rows: Tensor) -> Tensor:
+    """(N,) bool: the rows that are not trained on."""
+    mask = torch.ones(count, dtype=torch.bool)
+    mask[rows] = False
+    return mask
 
 
 def accuracy(log_probs: Tensor, labels: Tensor) -> float:

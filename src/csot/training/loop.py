@@ -43,11 +43,10 @@ from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.config import RunConfig, learning_rate
 from csot.training.evaluate import (
     Evaluator,
-    accuracy,
     average_statistics,
     check_parameters,
     describe_divergence,
-    split_accuracy,
+    evaluate,
 )
 
 Record = dict[str, float]
@@ -257,31 +256,6 @@ def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterato
 
     batches = map(fetch, steps)
     return batches if data.root is None else prefetch(batches)
-
-
-def evaluate(method: Method, data: TrainingData, rows: Tensor, evaluator: Evaluator) -> Record:
-    """Accuracy on the test sets, on the noisy held-out rows, and of the split."""
-    record: Record = {}
-    for number, test in enumerate(data.tests):
-        name = "test_accuracy" if number == 0 else f"test_accuracy_{test.name}"
-        found = evaluator.log_probs(method, method.predict, test.samples)
-        record[name] = accuracy(found, test.labels)
-    held = held_out(len(data), rows)
-    if bool(held.any()):
-        samples = data.train.subset(held.nonzero()[:, 0])
-        found = evaluator.log_probs(method, method.predict, samples)
-        record["holdout_accuracy"] = accuracy(found, data.labels[held])
-    split = method.split()
-    if split is not None and data.true_labels is not None:
-        record |= split_accuracy(split, rows, data.labels, data.true_labels)
-    return record
-
-
-def held_out(count: int, rows: Tensor) -> Tensor:
-    """(N,) bool: the rows that are not trained on."""
-    mask = torch.ones(count, dtype=torch.bool)
-    mask[rows] = False
-    return mask
 
 
 def best_epoch(history: list[Record]) -> int:
