@@ -4,6 +4,8 @@
 To add a method, add a file that defines one sub-class of `Method`.
 """
 
+from csot.methods.core.batches import one_stream as one_stream
+from csot.methods.core.batches import side_by_side as side_by_side
 from csot.methods.core.contract import Batch as Batch
 from csot.methods.core.contract import Context as Context
 from csot.methods.core.contract import Judgement as Judgement
