@@ -147,7 +147,7 @@ class Csot(Method):
     def forward(self, batch: Batch) -> Losses:
         if WARMUP in batch:
             return self._warmup(batch[WARMUP])
-        # All views are collected first, so that one pass through the network serves them all.
+        # All views are collected first, for a single pass through the network.
         views: dict[str, Tensor] = {}
         clean, corrupted = batch.get(CLEAN), batch.get(CORRUPTED)
         mix = None if clean is None else self._add_clean_views(clean, views)

@@ -1,4 +1,4 @@
-"""DivideMix: labels of small loss are kept, the others are guessed anew, by two networks.
+"""DivideMix: labels of small loss are kept, the others are guessed, by two networks.
 
 Each network fits a mixture of two normal distributions to its losses; w_i is the posterior of the
 component of small losses, and labels with w_i > tau are kept. In its turn a network trains on the

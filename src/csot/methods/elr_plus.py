@@ -83,7 +83,7 @@ class ElrPlus(Method):
         weak = context.weak_view(part)
         mix = draw_mix(part.whole, settings.mixup_alpha, context.generator, context.ranks)
         with torch.no_grad():
-            # In training mode: the average keeps batch statistics of its own.
+            # In training mode: the average has its own batch statistics.
             probs = self.averages[1 - number](weak).logits.float().softmax(-1)
         kept = remember(self.targets[number], part.rows, probs, settings.momentum, context.ranks)
         targets = mix(kept)

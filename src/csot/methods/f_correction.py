@@ -83,7 +83,7 @@ class FCorrection(Method):
         return record
 
     def _update_transition(self, *, is_last: bool) -> None:
-        """Estimate T anew if the network is better on the held-out rows than ever before."""
+        """Estimate T again if the network is better on the held-out rows than ever before."""
         context = self.context
         held = torch.ones(len(context.labels), dtype=torch.bool)
         held[context.rows] = False

@@ -152,7 +152,7 @@ class Context:
     ranks : Ranks
         Communication between processes.
     generator : torch.Generator
-        For random choices. Seeded anew every epoch, identically on every process.
+        For random choices. Seeded again every epoch, identically on every process.
     order : torch.Generator
         The same for `Method.steps`, which may run ahead of the losses.
     """

@@ -2,14 +2,14 @@
 
 With p_i the running mean of a model's predictions for row i and y_i its given label,
 
-    t_k      mean of p_ik over the rows with y_i = k: how sure the model is of its own class k
+    t_k      mean of p_ik over the rows with y_i = k: the model's confidence in class k
     k_i      the likeliest class among those with p_ik >= t_k; a row with none is left out
     J[y, k]  number of rows with y_i = y and k_i = k, each line scaled to the rows labelled y
 
 and the noise rate is the share of J off its diagonal. Thresholds per class compensate for a model
 that is unsure, or biased towards some classes; rows below every threshold do not count. Two
 alternatives fail: a mixture of two normal distributions on the losses calls half of the labels
-wrong under asymmetric noise, and counting every disagreement counts the errors of a young model.
+wrong under asymmetric noise, and counting every disagreement includes the errors of an early model.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def estimate(probs: Tensor, labels: Tensor) -> float:
 
 
 class NoiseRate(nn.Module):
-    """The noise rate: known, or else estimated anew at every update."""
+    """The noise rate: known, or else estimated again at every update."""
 
     labels: Tensor
     mean: Tensor
