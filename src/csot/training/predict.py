@@ -147,11 +147,11 @@ class Predictor:
     ----------
     run : str or Path
         Folder that `csot.train` wrote.
-    checkpoint : {"best", "last"}
-        The best epoch on the noisy held-out labels, or the last one.
+    checkpoint : {"last", "best"}
+        The last epoch, or the best one on the noisy held-out labels.
     """
 
-    def __init__(self, run: str | Path, checkpoint: Which = "best") -> None:
+    def __init__(self, run: str | Path, checkpoint: Which = "last") -> None:
         folder = RunFolder(Path(run))
         config, self._facts = folder.read_config(), folder.read_inputs()
         found = folder.checkpoints.load(checkpoint)
