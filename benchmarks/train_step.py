@@ -33,11 +33,11 @@ from torch import Tensor, nn
 
 from csot.data.augment.views import image_views
 from csot.methods.core.contract import Context, Part, Predictions
-from csot.methods.csot import Csot
+from csot.methods.csot import CLEAN, CORRUPTED, Csot
 from csot.methods.parts.csot_settings import CsotSettings
 from csot.methods.parts.relabel import relabel
 from csot.nets.build import build_network
-from csot.nets.network import Predictor
+from csot.nets.network import SimSiamPredictor
 
 CLASSES, ROWS = 10, 50000
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
@@ -94,7 +94,7 @@ def published_seconds(batch: int, repeats: int) -> list[float]:
     network = build_network(
         "preact_resnet18", shape=(3, 32, 32), num_classes=CLASSES, feature_dim=512
     )
-    predictor = Predictor(512, 128)
+    predictor = SimSiamPredictor(512, 128)
     parameters = [*network.parameters(), *predictor.parameters()]
     optimiser = torch.optim.SGD(parameters, lr=0.02, momentum=0.9, weight_decay=5e-4)
     names = ("weak", "weak_2", "strong", "corrupted_weak", "corrupted_strong")
@@ -146,8 +146,8 @@ def our_seconds(batch: int, repeats: int, **options: object) -> list[float]:
         return Part(rows, images[rows], context.labels[rows], context.ranks, len(rows))
 
     batches = {
-        "clean": part(torch.arange(batch)),
-        "corrupted": part(torch.arange(batch, 2 * batch)),
+        CLEAN: part(torch.arange(batch)),
+        CORRUPTED: part(torch.arange(batch, 2 * batch)),
     }
 
     def step() -> None:

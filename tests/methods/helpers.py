@@ -10,8 +10,20 @@ from torch import Tensor, nn
 
 from csot.data.augment.views import feature_views
 from csot.methods import find_method
-from csot.methods.core.contract import Batch, Context, Losses, Method, Part, Predictions
+from csot.methods.core.contract import (
+    Batch,
+    Context,
+    Losses,
+    Method,
+    Part,
+    Predictions,
+    Role,
+    Stream,
+)
 from csot.nets.build import build_network
+
+WARMUP, TRAIN = Stream(Role.WARMUP), Stream(Role.TRAIN)
+LABELLED, UNLABELLED = Stream(Role.LABELLED), Stream(Role.UNLABELLED)
 
 
 @dataclass(frozen=True)
@@ -22,12 +34,12 @@ class Tiny:
     truth: Tensor
     context: Context
 
-    def batch(self, streams: Mapping[str, Tensor]) -> Batch:
-        """What the loop would hand to the method."""
+    def batch(self, streams: Mapping[Stream, Tensor]) -> Batch:
+        """What the loop would pass to the method."""
         context = self.context
         return {
-            name: Part(rows, self.inputs[rows], context.labels[rows], context.ranks, len(rows))
-            for name, rows in streams.items()
+            stream: Part(rows, self.inputs[rows], context.labels[rows], context.ranks, len(rows))
+            for stream, rows in streams.items()
         }
 
 

@@ -7,7 +7,7 @@ import torch
 
 from csot.methods.co_teaching import CoTeaching
 from csot.methods.co_teaching_plus import CoTeachingPlus
-from methods.helpers import accuracy, make_method, make_tiny, run_epochs
+from methods.helpers import TRAIN, WARMUP, accuracy, make_method, make_tiny, run_epochs
 
 
 def slow_co_teaching(method: CoTeaching, inputs, labels, forget, *, disputed_only=False):
@@ -38,7 +38,7 @@ def test_each_network_learns_from_its_peers_small_losses(rate):
     assert isinstance(method, CoTeaching)
     assert method.begin_epoch(2)["forget_rate"] == pytest.approx(rate)
     rows = torch.arange(10, 50)
-    losses = method(tiny.batch({"all": rows}))
+    losses = method(tiny.batch({TRAIN: rows}))
     means, picks = slow_co_teaching(method, tiny.inputs[rows], tiny.context.labels[rows], rate)
     assert [float(loss.detach()) for loss in losses.values()] == pytest.approx(means, rel=1e-5)
     assert as_lists(method.kept[rows]) == [sorted(picked) for picked in picks]
@@ -62,7 +62,7 @@ def test_the_estimate_is_made_while_the_share_rises_and_then_stays():
     method = make_method("co_teaching", tiny, gradual=4)
     assert isinstance(method, CoTeaching)
     run_epochs(method, tiny, 1, 8)
-    assert int(method.noise.looks) == 4
+    assert int(method.noise.updates) == 4
     right = tiny.context.labels == tiny.truth
     truly = 1 - float(right[tiny.context.rows].float().mean())
     assert method.noise.read() == pytest.approx(truly, abs=0.07)
@@ -81,17 +81,17 @@ def test_plus_picks_among_disputed_rows(rate):
     method = make_method("co_teaching_plus", tiny, noise_rate=rate, gradual=2, plain=3)
     assert isinstance(method, CoTeachingPlus)
     method.begin_epoch(4)
-    assert {name for step in method.steps(3) for name in step} == {"plain"}
-    assert {name for step in method.steps(4) for name in step} == {"disputed"}
+    assert {stream for step in method.steps(3) for stream in step} == {WARMUP}
+    assert {stream for step in method.steps(4) for stream in step} == {TRAIN}
     rows = torch.arange(10, 50)
-    for stream in ("plain", "disputed"):
+    for stream in (WARMUP, TRAIN):
         losses = method(tiny.batch({stream: rows}))
         means, picks = slow_co_teaching(
             method,
             tiny.inputs[rows],
             tiny.context.labels[rows],
             rate,
-            disputed_only=stream == "disputed",
+            disputed_only=stream == TRAIN,
         )
         assert [float(x.detach()) for x in losses.values()] == pytest.approx(means, rel=1e-5)
         assert as_lists(method.kept[rows]) == [sorted(picked) for picked in picks]
@@ -104,7 +104,7 @@ def test_plus_learns_from_all_rows_where_nothing_is_disputed_for_a_while():
     rows = (logits[0].argmax(-1) == logits[1].argmax(-1)).nonzero()[:20, 0]
     method.begin_epoch(20)
     expected = torch.nn.functional.cross_entropy(logits[0][rows], tiny.context.labels[rows])
-    first, second = (method(tiny.batch({"disputed": rows})) for _ in range(2))
+    first, second = (method(tiny.batch({TRAIN: rows})) for _ in range(2))
     torch.testing.assert_close(first["network1"], expected)
     assert float(second["network1"].detach()) == 0.0
 
@@ -112,12 +112,12 @@ def test_plus_learns_from_all_rows_where_nothing_is_disputed_for_a_while():
 def test_adams_first_beta_falls_late():
     method = make_method("co_teaching", make_tiny(), late=2)
     group = {"lr": 1.0, "betas": (0.9, 0.999)}
-    method.tune(2, group)
+    method.update_param_group(2, group)
     assert group["betas"] == (0.9, 0.999)
-    method.tune(3, group)
+    method.update_param_group(3, group)
     assert group["betas"] == (0.1, 0.999)
     plain = {"lr": 1.0, "momentum": 0.9}
-    method.tune(3, plain)
+    method.update_param_group(3, plain)
     assert plain == {"lr": 1.0, "momentum": 0.9}
 
 

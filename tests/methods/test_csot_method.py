@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from csot.methods.core.contract import Batch, Predictions
-from csot.methods.csot import Csot
+from csot.methods.csot import CLEAN, CORRUPTED, WARMUP, Csot
 from csot.methods.parts.csot_settings import VARIANTS, CsotSettings
 from methods.tiny import CLASSES, ROWS, context, inputs, make_csot, part, some_labels
 
@@ -60,7 +60,7 @@ def test_warmup_ends(ends: str, warm: int) -> None:
 def test_warmup_takes_larger_batches() -> None:
     method = make_csot(warmup=3, warmup_batch_factor=2)
     (first, *_), steps = list(method.steps(1)), list(method.steps(1))
-    assert len(first["warmup"]) == 12
+    assert len(first[WARMUP]) == 12
     assert len(steps) == ROWS // 12
 
 
@@ -128,9 +128,9 @@ def test_definitions_of_the_corrupted_set(corrupted: str, expected: Any) -> None
     where = context(noisy(truth, 6), certain(truth, 3.0), batch_size=1)
     method = make_csot(where, warmup=0, corrupted=corrupted)
     method.begin_epoch(1)
-    taken = torch.cat([streams["corrupted"] for streams in method.steps(1)])
+    taken = torch.cat([streams[CORRUPTED] for streams in method.steps(1)])
     assert set(taken.tolist()) == set(expected(method).nonzero()[:, 0].tolist())
-    clean = torch.cat([streams["clean"] for streams in method.steps(1)])
+    clean = torch.cat([streams[CLEAN] for streams in method.steps(1)])
     assert method.clean[clean].all()
 
 
@@ -153,7 +153,7 @@ def test_an_empty_clean_set(variant: str, stage: int) -> None:
     where = context((truth + 1) % CLASSES, certain(truth))
     given = {"supervised_epochs": 1 if stage == 2 else 9, "switch": "epoch"}
     method = make_csot(where, variant=variant, warmup=0, coherence=0.0, **given)
-    assert {frozenset(streams) for streams in run_epoch(method, 2)} == {frozenset({"corrupted"})}
+    assert {frozenset(streams) for streams in run_epoch(method, 2)} == {frozenset({CORRUPTED})}
 
 
 @pytest.mark.parametrize("variant", ["paper", "published"])
@@ -163,7 +163,7 @@ def test_an_empty_corrupted_set(variant: str, stage: int) -> None:
     given = {"supervised_epochs": 1 if stage == 2 else 9, "switch": "epoch"}
     given |= {"curriculum": "constant", "start_budget": 1.0, "coherence": 0.0}
     method = make_csot(context(truth, certain(truth)), variant=variant, warmup=0, **given)
-    assert {frozenset(streams) for streams in run_epoch(method, 2)} == {frozenset({"clean"})}
+    assert {frozenset(streams) for streams in run_epoch(method, 2)} == {frozenset({CLEAN})}
 
 
 def test_both_sets_empty() -> None:
@@ -213,7 +213,7 @@ def test_state_is_whole() -> None:
     assert bool(one.semi)
     other.load_state_dict(one.state_dict())
     assert bool(other.semi)
-    for name in ("labels", "weights", "selected", "clean", "probs", "looked"):
+    for name in ("labels", "confidence", "selected", "clean", "probs", "has_split"):
         assert getattr(one, name).equal(getattr(other, name))
     assert one.split() is not None
     assert other.split() is not None

@@ -10,13 +10,13 @@ import torch
 
 from csot.methods import csot as module
 from csot.methods.core.contract import Losses
-from csot.methods.csot import Csot
+from csot.methods.csot import CLEAN, CORRUPTED, WARMUP, Csot
 from csot.methods.parts.mixing import Mix
 from helpers import LOSS_TOLERANCE
 from methods.tiny import CLASSES, ROWS, context, given_views, make_csot, part, some_labels
 from reference import training as oracle
 
-CLEAN, CORRUPTED = torch.arange(0, 6), torch.arange(12, 18)
+CLEAN_ROWS, CORRUPTED_ROWS = torch.arange(0, 6), torch.arange(12, 18)
 PUBLISHED = {"refined": True, "weighted": True, "stop_weak": False, "penalty": 1.0}
 PUBLISHED |= {"simsiam_in_semi": True, "gate": "gated", "cutoff": 0.6}
 
@@ -24,14 +24,14 @@ PUBLISHED |= {"simsiam_in_semi": True, "gate": "gated", "cutoff": 0.6}
 def prepared(stage: int, settings: dict[str, Any]) -> Csot:
     """A method whose last relabelling is made up."""
     labels = some_labels()
-    labels[CORRUPTED[1]] = -1
+    labels[CORRUPTED_ROWS[1]] = -1
     method = make_csot(context(labels), **settings)
     rng = np.random.default_rng(5)
-    method.weights.copy_(torch.from_numpy(rng.uniform(0.2, 1, ROWS)))
+    method.confidence.copy_(torch.from_numpy(rng.uniform(0.2, 1, ROWS)))
     method.probs.copy_(torch.from_numpy(rng.dirichlet(np.ones(CLASSES), ROWS)))
     # Some of them are what the network says, and some are selected.
-    method.labels[CORRUPTED] = torch.tensor([2, 2, 1, 0, 0, 1])
-    method.selected[CORRUPTED] = torch.tensor([True, True, True, True, False, False])
+    method.labels[CORRUPTED_ROWS] = torch.tensor([2, 2, 1, 0, 0, 1])
+    method.selected[CORRUPTED_ROWS] = torch.tensor([True, True, True, True, False, False])
     method.semi.fill_(stage == 2)
     return method
 
@@ -45,7 +45,7 @@ def one_step(method: Csot, monkeypatch: pytest.MonkeyPatch) -> tuple[Losses, lis
 
     drawn = module.draw_mix
     monkeypatch.setattr(module, "draw_mix", spy)
-    losses = method({"clean": part(method, CLEAN), "corrupted": part(method, CORRUPTED)})
+    losses = method({CLEAN: part(method, CLEAN_ROWS), CORRUPTED: part(method, CORRUPTED_ROWS)})
     return losses, mixes
 
 
@@ -58,18 +58,18 @@ def oracle_inputs(
     weak, strong = given_views(views.weak), given_views(views.strong)
     count = settings.mixup_views
     clean = oracle.Clean(
-        labels=method.context.labels[CLEAN].tolist(),
+        labels=method.context.labels[CLEAN_ROWS].tolist(),
         weak=weak[:count],
         strong=strong[0],
         keep=mix.keep,
         partners=mix.partners.tolist(),
-        confidence=method.weights[CLEAN].tolist(),
-        probs=method.probs[CLEAN].double().numpy(),
+        confidence=method.confidence[CLEAN_ROWS].tolist(),
+        probs=method.probs[CLEAN_ROWS].double().numpy(),
     )
     rest = weak[count:]
     corrupted = oracle.Corrupted(
-        plan_labels=method.labels[CORRUPTED].tolist(),
-        selected=method.selected[CORRUPTED].tolist(),
+        plan_labels=method.labels[CORRUPTED_ROWS].tolist(),
+        selected=method.selected[CORRUPTED_ROWS].tolist(),
         first=rest[0] if rest else strong[1],
         second=rest[1] if len(rest) > 1 else strong[-1],
         strong=strong[-1],
@@ -145,7 +145,7 @@ def test_one_step(case: str, stage: int, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_gate_has_something_to_decide() -> None:
     """At the cut-off of the cases above some rows count and some do not."""
     method = prepared(2, {"variant": "published", "cutoff": 0.6})
-    rows = part(method, CORRUPTED)
+    rows = part(method, CORRUPTED_ROWS)
     counted = method._corrected_targets(rows, method.network(rows.inputs))[1]
     assert 0 < counted.sum() < len(counted)
 
@@ -153,17 +153,17 @@ def test_the_gate_has_something_to_decide() -> None:
 @pytest.mark.parametrize(("joint", "passes"), [(True, 1), (False, 4)])
 def test_passes_through_the_network(joint: bool, passes: int) -> None:
     method = prepared(1, {"joint_pass": joint})
-    method({"clean": part(method, CLEAN), "corrupted": part(method, CORRUPTED)})
+    method({CLEAN: part(method, CLEAN_ROWS), CORRUPTED: part(method, CORRUPTED_ROWS)})
     assert method.network.passes == passes
 
 
 def test_the_simplest_loss_on_clean_rows() -> None:
     method = prepared(1, {"clean_loss": "cross_entropy", "simsiam_weight": 0})
-    losses = method({"clean": part(method, CLEAN)})
+    losses = method({CLEAN: part(method, CLEAN_ROWS)})
     (weak,) = given_views(method.context.views.weak)
     theta = {n: value.detach().double().numpy() for n, value in method.named_parameters()}
     logits = oracle.network(theta, weak)[0]
-    targets = oracle.hot(method.context.labels[CLEAN].tolist(), CLASSES)
+    targets = oracle.hot(method.context.labels[CLEAN_ROWS].tolist(), CLASSES)
     assert set(losses) == {"clean"}
     wanted = oracle.cross_entropy(logits, targets)
     assert float(losses["clean"].detach()) == pytest.approx(wanted, abs=LOSS_TOLERANCE)
@@ -173,11 +173,11 @@ def test_the_simplest_loss_on_clean_rows() -> None:
 def test_warmup(entropy: float) -> None:
     method = prepared(1, {"warmup_entropy": entropy})
     # One of these rows has no label, and counts for nothing.
-    losses = method({"warmup": part(method, CORRUPTED)})
+    losses = method({WARMUP: part(method, CORRUPTED_ROWS)})
     (weak,) = given_views(method.context.views.weak)
     theta = {n: value.detach().double().numpy() for n, value in method.named_parameters()}
     logits = oracle.network(theta, weak)[0]
-    targets = oracle.hot(method.context.labels[CORRUPTED].tolist(), CLASSES)
+    targets = oracle.hot(method.context.labels[CORRUPTED_ROWS].tolist(), CLASSES)
     wanted = {"warmup": oracle.cross_entropy(logits, targets)}
     if entropy:
         wanted["entropy"] = entropy * oracle.negative_entropy(logits)

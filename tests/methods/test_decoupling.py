@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from csot.methods.decoupling import Decoupling
-from methods.helpers import accuracy, make_method, make_tiny, run_epochs
+from methods.helpers import TRAIN, WARMUP, accuracy, make_method, make_tiny, run_epochs
 
 
-def slow_losses(method: Decoupling, inputs, labels, *, everyone: bool) -> list[float]:
+def slow_losses(method: Decoupling, inputs, labels, *, all_rows: bool) -> list[float]:
     """One row at a time, in plain Python."""
     logits = [network(inputs).logits.tolist() for network in method.networks]
     sums, count = [0.0, 0.0], 0
     for i, label in enumerate(labels.tolist()):
         guesses = [max(range(3), key=lambda k: of[i][k]) for of in logits]
-        if everyone or guesses[0] != guesses[1]:
+        if all_rows or guesses[0] != guesses[1]:
             count += 1
             for number, of in enumerate(logits):
                 total = sum(math.exp(value) for value in of[i])
@@ -23,14 +23,14 @@ def slow_losses(method: Decoupling, inputs, labels, *, everyone: bool) -> list[f
     return [value / max(0.1 * len(labels), count) for value in sums]
 
 
-@pytest.mark.parametrize(("stream", "everyone"), [("all", False), ("warmup", True)])
-def test_losses_are_over_disagreeing_rows(stream, everyone):
+@pytest.mark.parametrize(("stream", "all_rows"), [(TRAIN, False), (WARMUP, True)])
+def test_losses_are_over_disagreeing_rows(stream, all_rows):
     tiny = make_tiny(weak_noise=0.0)
     method = make_method("decoupling", tiny)
     assert isinstance(method, Decoupling)
     rows = torch.arange(10, 50)
     losses = method(tiny.batch({stream: rows}))
-    expected = slow_losses(method, tiny.inputs[rows], tiny.context.labels[rows], everyone=everyone)
+    expected = slow_losses(method, tiny.inputs[rows], tiny.context.labels[rows], all_rows=all_rows)
     assert [float(loss.detach()) for loss in losses.values()] == pytest.approx(expected, rel=1e-5)
 
 
@@ -41,21 +41,21 @@ def test_few_disagreeing_rows_are_divided_by_a_tenth_of_the_batch():
     disputed = logits[0].argmax(-1) != logits[1].argmax(-1)
     one, agreed = disputed.nonzero()[:1, 0], (~disputed).nonzero()[:1, 0].expand(39)
     rows = torch.cat([one, agreed])
-    losses = method(tiny.batch({"all": rows}))
+    losses = method(tiny.batch({TRAIN: rows}))
     expected = torch.nn.functional.cross_entropy(logits[0][one], tiny.context.labels[one]) / 4
     torch.testing.assert_close(losses["network1"], expected)
     # Agreement everywhere teaches nothing.
-    assert float(method(tiny.batch({"all": agreed}))["network1"].detach()) == 0.0
+    assert float(method(tiny.batch({TRAIN: agreed}))["network1"].detach()) == 0.0
 
 
 def test_warmup_is_by_epoch_and_rows_without_a_label_are_left_out():
     tiny = make_tiny()
     tiny.context.labels[20:40] = -1
     method = make_method("decoupling", tiny, warmup=1)
-    for epoch, name in ((1, "warmup"), (2, "all")):
+    for epoch, stream in ((1, WARMUP), (2, TRAIN)):
         steps = list(method.steps(epoch))
-        assert {key for step in steps for key in step} == {name}
-        seen = torch.cat([step[name] for step in steps])
+        assert {key for step in steps for key in step} == {stream}
+        seen = torch.cat([step[stream] for step in steps])
         assert bool((tiny.context.labels[seen] >= 0).all())
 
 

@@ -8,9 +8,10 @@ import torch
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
+from csot.methods import Role, Stream
 from csot.methods.dividemix import DivideMix
 from csot.methods.parts.mixing import draw_mix, linear_ramp, mean_probs
-from methods.helpers import Tiny, accuracy, make_method, make_tiny, run_epochs
+from methods.helpers import WARMUP, Tiny, accuracy, make_method, make_tiny, run_epochs
 
 
 def make(tiny: Tiny, **settings: object) -> DivideMix:
@@ -41,9 +42,9 @@ def test_each_network_divides_by_a_mixture_on_its_own_losses():
         mixture = GaussianMixture(2, max_iter=10, tol=1e-2, reg_covar=5e-4, random_state=seed)
         found = mixture.fit(losses.numpy()).predict_proba(losses.numpy())
         expected = torch.from_numpy(found[:, mixture.means_.argmin()]).float()
-        torch.testing.assert_close(method.trust[number, 6:], expected, atol=1e-4, rtol=1e-3)
-        assert torch.equal(method.clean[number, 6:], method.trust[number, 6:] > 0.5)
-    assert not bool(method.clean[:, :6].any())  # held out
+        torch.testing.assert_close(method.turns.trust[number, 6:], expected, atol=1e-4, rtol=1e-3)
+        assert torch.equal(method.turns.clean[number, 6:], method.turns.trust[number, 6:] > 0.5)
+    assert not bool(method.turns.clean[:, :6].any())  # held out
 
 
 def test_losses_are_averaged_over_the_last_epochs():
@@ -53,7 +54,7 @@ def test_losses_are_averaged_over_the_last_epochs():
     for epoch in (1, 2, 3):
         run_epochs(method, tiny, epoch, epoch)
         seen.append(slow_losses(tiny, method, 1))
-        method.looks -= 1  # what follows looks again, at the weights of the end of the epoch
+        method.divisions -= 1  # what follows divides again, by the parameters at the epoch's end
         method.begin_epoch(epoch)
     mean = method.history.mean(0)[1, 6:]
     torch.testing.assert_close(mean, torch.tensor(seen[1:]).mean(0), atol=1e-5, rtol=1e-4)
@@ -63,16 +64,16 @@ def test_networks_take_turns_on_the_division_of_the_other():
     tiny = make_tiny()
     method = make(tiny, warmup=1)
     warm = list(method.steps(1))
-    assert [sorted(step) for step in warm] == [["0/warmup", "1/warmup"]] * (114 // 24)
-    method.clean[0, 6:60] = True
-    method.clean[1, 80:120] = True
+    assert [list(step) for step in warm] == [[WARMUP, Stream(Role.WARMUP, 1)]] * (114 // 24)
+    method.turns.clean[0, 6:60] = True
+    method.turns.clean[1, 80:120] = True
     steps = list(method.steps(2))
     # One pass over the labelled rows each: 40 rows for network 0, 54 for network 1.
-    assert [next(iter(step))[0] for step in steps] == ["0"] * 3 + ["1"] * 4
+    assert [next(iter(step)).network for step in steps] == [0] * 3 + [1] * 4
     for step in steps:
-        number = int(next(iter(step))[0])
-        assert bool(method.clean[1 - number, step[f"{number}/labelled"]].all())
-        assert not bool(method.clean[1 - number, step[f"{number}/unlabelled"]].any())
+        number = next(iter(step)).network
+        assert bool(method.turns.clean[1 - number, step[Stream(Role.LABELLED, number)]].all())
+        assert not bool(method.turns.clean[1 - number, step[Stream(Role.UNLABELLED, number)]].any())
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -80,18 +81,22 @@ def test_targets_and_losses_of_a_turn(number):
     tiny = make_tiny()
     method = make(tiny, warmup=2, unlabelled_weight=30.0)
     run_epochs(method, tiny, 1, 2)
-    method.epoch = 2 + 1 + 3
-    method.clean[1 - number, 6:30] = True  # two steps
-    method.taken[number] = 1
+    method.turns.epoch = 2 + 1 + 3
+    method.turns.clean[1 - number, 6:30] = True  # two steps
+    method.turns.steps_taken[number] = 1
     weight = 30.0 * (3 + 1 / 2) / 16
-    method.trust[1 - number] = torch.linspace(0.5, 1, 120)
-    rows = {"labelled": torch.arange(6, 18), "unlabelled": torch.arange(60, 72)}
-    batch = tiny.batch({f"{number}/{name}": part for name, part in rows.items()})
+    method.turns.trust[1 - number] = torch.linspace(0.5, 1, 120)
+    labelled_rows, unlabelled_rows = torch.arange(6, 18), torch.arange(60, 72)
+    rows = {
+        Stream(Role.LABELLED, number): labelled_rows,
+        Stream(Role.UNLABELLED, number): unlabelled_rows,
+    }
+    batch = tiny.batch(rows)
     generator = copy.deepcopy(tiny.context.generator)
     losses = method(batch)
 
     weak, own, other = tiny.context.views.weak, method.networks[number], method.networks[1 - number]
-    parts = [batch[f"{number}/{name}"] for name in rows]
+    parts = [batch[stream] for stream in rows]
     views = [[part.view(weak, generator) for _ in range(2)] for part in parts]
     mix = draw_mix(48, 4.0, generator, tiny.context.ranks)
 
@@ -102,9 +107,9 @@ def test_targets_and_losses_of_a_turn(number):
         return p**2 / (p**2).sum()
 
     labelled, unlabelled = [], []
-    for i, row in enumerate(rows["labelled"].tolist()):
+    for i, row in enumerate(labelled_rows.tolist()):
         p = (prob(own, views[0][0][i]) + prob(own, views[0][1][i])) / 2
-        w, hot = float(method.trust[1 - number, row]), torch.zeros(3)
+        w, hot = float(method.turns.trust[1 - number, row]), torch.zeros(3)
         hot[tiny.context.labels[row]] = 1
         labelled.append(sharpened(w * hot + (1 - w) * p))
     for i in range(12):
@@ -162,8 +167,8 @@ def test_no_label_kept_still_trains():
     tiny = make_tiny()
     method = make(tiny, warmup=0)
     method.begin_epoch(1)
-    method.clean.fill_(False)
+    method.turns.clean.fill_(False)
     step = next(iter(method.steps(1)))
-    assert list(step) == ["0/unlabelled"]
+    assert list(step) == [Stream(Role.UNLABELLED)]
     losses = method(tiny.batch(step))
     assert set(losses) == {"unlabelled", "penalty"}

@@ -5,7 +5,7 @@ import torch
 from csot._core.ranks import Ranks
 from csot.methods.elr import Elr
 from csot.methods.parts.early_learning import clipped_probs, regulariser, remember
-from methods.helpers import make_method, make_tiny, run_epochs
+from methods.helpers import TRAIN, make_method, make_tiny, run_epochs
 
 
 def test_targets_are_running_means_from_zero_of_the_rows_seen():
@@ -39,7 +39,7 @@ def test_the_target_is_updated_before_the_loss_and_takes_clipped_predictions():
     method = make_method("elr", tiny, momentum=0.6, weight=2.0)
     assert isinstance(method, Elr)
     rows = torch.tensor([10, 20, 30])
-    losses = method(tiny.batch({"all": rows}))
+    losses = method(tiny.batch({TRAIN: rows}))
     p = method.network(tiny.inputs[rows]).logits.softmax(-1).detach()
     clipped = p.clamp(1e-4, 1 - 1e-4)
     targets = 0.4 * clipped / clipped.sum(-1, keepdim=True)

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from csot.methods import Role, Stream
 from csot.methods.elr_plus import ElrPlus
 from csot.methods.parts.early_learning import averaged, follow, sigmoid_ramp
 from csot.methods.parts.mixing import draw_mix
@@ -26,7 +27,7 @@ def test_targets_come_from_the_other_average_and_are_mixed_like_the_inputs(numbe
     rows = torch.arange(20, 32)
     method.targets.uniform_(0, 0.3)
     before, generator = method.targets.clone(), copy.deepcopy(tiny.context.generator)
-    losses = method(tiny.batch({str(number): rows}))
+    losses = method(tiny.batch({Stream(Role.TRAIN, number): rows}))
     # The same draws again: the view has none without noise, so mixup's come first.
     tiny.context.views.weak.draw(len(rows), generator)
     mix = draw_mix(len(rows), 1.0, generator, tiny.context.ranks)
@@ -56,13 +57,13 @@ def test_targets_come_from_the_other_average_and_are_mixed_like_the_inputs(numbe
 
 def test_only_the_network_whose_turn_it_is_learns():
     tiny, method = make()
-    losses = method(tiny.batch({"1": torch.arange(20, 32)}))
+    losses = method(tiny.batch({Stream(Role.TRAIN, 1): torch.arange(20, 32)}))
     torch.stack(list(losses.values())).sum().backward()
     assert all(p.grad is None for p in method.networks[0].parameters())
     assert all(p.grad is not None for p in method.networks[1].parameters())
     assert all(p.grad is None for p in method.averages.parameters())
-    names = [next(iter(step)) for step in method.steps(1)]
-    assert names == ["0"] * 9 + ["1"] * 9
+    turns = [next(iter(step)).network for step in method.steps(1)]
+    assert turns == [0] * 9 + [1] * 9
 
 
 def test_average_follows_with_a_decay_that_rises():
@@ -73,7 +74,7 @@ def test_average_follows_with_a_decay_that_rises():
         with torch.no_grad():
             for weight in method.networks[0].parameters():
                 weight.add_(0.1)
-        method.after_step(tiny.batch({"0": torch.arange(3)}))
+        method.after_step(tiny.batch({Stream(Role.TRAIN, 0): torch.arange(3)}))
         decay = 0.9 * math.exp(-5 * (1 - (step + 1) / 10) ** 2)
         slow = [
             decay * old + (1 - decay) * new.detach().double()

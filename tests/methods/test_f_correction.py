@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from csot.methods.f_correction import FCorrection, estimate_transition
-from methods.helpers import accuracy, make_method, make_tiny, run_epochs
+from methods.helpers import TRAIN, WARMUP, accuracy, make_method, make_tiny, run_epochs
 
 
 def slow_transition(probs: np.ndarray, quantile: float | None) -> np.ndarray:
@@ -50,9 +50,9 @@ def test_loss_and_posterior_one_row_at_a_time():
     assert isinstance(method, FCorrection)
     matrix = torch.tensor([[0.8, 0.2, 0.0], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])
     method.transition.copy_(matrix)
-    method.estimated.fill_(True)
+    method.has_transition.fill_(True)
     rows = torch.arange(10, 30)
-    loss = method(tiny.batch({"corrected": rows}))["corrected"]
+    loss = method(tiny.batch({TRAIN: rows}))["corrected"]
     probs = method.network(tiny.inputs).logits.softmax(-1).tolist()
     labels = tiny.context.labels.tolist()
 
@@ -75,14 +75,14 @@ def test_stage_two_starts_afresh_with_a_schedule_of_its_own():
     method = make_method("f_correction", tiny, first_stage=3)
     assert isinstance(method, FCorrection)
     expected = [(1, 3), (2, 3), (3, 3), (1, 4), (2, 4), (3, 4), (4, 4)]
-    assert [method.clock(epoch) for epoch in range(1, 8)] == expected
+    assert [method.schedule_epoch(epoch) for epoch in range(1, 8)] == expected
     run_epochs(method, tiny, 1, 3)
     method.begin_epoch(4)
     fresh = tiny.context.make_network(1)
     for mine, new in zip(method.network.parameters(), fresh.parameters(), strict=True):
         assert torch.equal(mine, new)
-    assert {name for step in method.steps(3) for name in step} == {"plain"}
-    assert {name for step in method.steps(4) for name in step} == {"corrected"}
+    assert {stream for step in method.steps(3) for stream in step} == {WARMUP}
+    assert {stream for step in method.steps(4) for stream in step} == {TRAIN}
 
 
 @pytest.mark.parametrize("keep", ["loss", "accuracy"])
@@ -111,7 +111,7 @@ def test_without_held_out_rows_the_last_weights_count():
     method = make_method("f_correction", tiny)
     assert isinstance(method, FCorrection)
     run_epochs(method, tiny, 1, 2)
-    assert not bool(method.estimated)
+    assert not bool(method.has_transition)
     probs = tiny.context.predict(method.network, tiny.context.rows).probs
     method.begin_epoch(3)
     torch.testing.assert_close(method.transition, estimate_transition(probs, 0.97))

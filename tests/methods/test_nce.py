@@ -13,7 +13,7 @@ from csot._core.neighbours import nearest_among, nearest_others
 from csot.methods.core.contract import Predictions
 from csot.methods.nce import Nce, _terms, correct, js_to_labels, verify
 from csot.methods.parts.mixing import draw_mix
-from methods.helpers import accuracy, make_method, make_tiny, run_epochs
+from methods.helpers import LABELLED, UNLABELLED, accuracy, make_method, make_tiny, run_epochs
 
 
 def draw(rows: int, classes: int, seed: int, sharp: float = 2.0) -> tuple[Predictions, Tensor]:
@@ -119,10 +119,10 @@ def test_each_network_is_taught_by_the_verdicts_of_the_other():
     both = Predictions(seen[0].logits + seen[1].logits, seen[0].features + seen[1].features)
     for number in range(2):
         scores = verify(seen[number], given, 5)
-        torch.testing.assert_close(method.trust[number, 6:], 1 - scores)
-        assert torch.equal(method.clean[number, 6:], scores < 0.4)
-        kept = method.clean[1 - number, 6:]
-        found = correct(both, given, kept, method.trust[1 - number, 6:], 5, 0.2)
+        torch.testing.assert_close(method.turns.trust[number, 6:], 1 - scores)
+        assert torch.equal(method.turns.clean[number, 6:], scores < 0.4)
+        kept = method.turns.clean[1 - number, 6:]
+        found = correct(both, given, kept, method.turns.trust[1 - number, 6:], 5, 0.2)
         assert torch.equal(method.corrected[number, 6:], found)
     assert int((method.corrected >= 0).sum()) > 10
 
@@ -132,15 +132,15 @@ def test_losses_of_a_turn(strong_kept):
     tiny = make_tiny()
     method = make_method("nce", tiny, warmup=1, strong_kept=strong_kept)
     assert isinstance(method, Nce)
-    method.trust[1] = 0.8
+    method.turns.trust[1] = 0.8
     method.corrected[0, 60:66] = 2  # of twelve rows six have a corrected label
-    rows = {"0/labelled": torch.arange(6, 18), "0/unlabelled": torch.arange(60, 72)}
+    rows = {LABELLED: torch.arange(6, 18), UNLABELLED: torch.arange(60, 72)}
     batch = tiny.batch(rows)
     generator = copy.deepcopy(tiny.context.generator)
     losses = method(batch)
 
     views, own = tiny.context.views, method.networks[0]
-    kept, rest = batch["0/labelled"], batch["0/unlabelled"]
+    kept, rest = batch[LABELLED], batch[UNLABELLED]
     weak = [kept.view(views.weak, generator) for _ in range(2)]
     mix = draw_mix(24, 4.0, generator, tiny.context.ranks)
     strong_of_kept = kept.view(views.strong, generator) if strong_kept else None

@@ -56,23 +56,23 @@ def test_no_label_no_noise():
 
 def test_a_known_rate_is_taken_and_nothing_is_stored():
     noise = NoiseRate(torch.tensor([0, 1]), 2, known=0.3)
-    noise.look(torch.eye(2))
+    noise.update(torch.eye(2))
     assert noise.read() == pytest.approx(0.3)
     assert noise.mean.numel() == 0
 
 
-def test_looks_are_averaged_and_survive_a_checkpoint():
+def test_updates_are_averaged_and_survive_a_checkpoint():
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(3, (40,), generator=generator)
-    looks = [torch.randn(40, 3, generator=generator).softmax(-1) for _ in range(3)]
-    noise, mean = NoiseRate(labels, 3, None), looks[0]
-    noise.look(looks[0])
+    epochs = [torch.randn(40, 3, generator=generator).softmax(-1) for _ in range(3)]
+    noise, mean = NoiseRate(labels, 3, None), epochs[0]
+    noise.update(epochs[0])
     assert noise.read() == pytest.approx(estimate(mean, labels))
-    noise.look(looks[1])
+    noise.update(epochs[1])
     other = NoiseRate(labels, 3, None)
     other.load_state_dict(noise.state_dict())
-    other.look(looks[2])
-    for probs in looks[1:]:
+    other.update(epochs[2])
+    for probs in epochs[1:]:
         mean = MEMORY * mean + (1 - MEMORY) * probs
     torch.testing.assert_close(other.mean, mean)
     assert other.read() == pytest.approx(estimate(mean, labels))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from csot.methods.ot_cleaner import OtCleaner
-from methods.helpers import accuracy, make_method, make_tiny, run_epochs
+from methods.helpers import TRAIN, accuracy, make_method, make_tiny, run_epochs
 from reference.transport import cost_matrix, sinkhorn
 
 
@@ -29,9 +29,9 @@ def test_labels_are_those_of_a_balanced_plan():
     expected = slow_plan(probs).argmax(-1)
     assert method.labels[rows].tolist() == expected.tolist()
     assert bool((method.labels[:6] == tiny.context.labels[:6]).all())
-    everyone = tiny.context.predict(method.network, tiny.context.everyone).probs.double().numpy()
+    all_probs = tiny.context.predict(method.network, tiny.context.all_rows).probs.double().numpy()
     verdict = method.judge()
-    np.testing.assert_allclose(verdict.posterior.numpy(), slow_plan(everyone), atol=1e-4)
+    np.testing.assert_allclose(verdict.posterior.numpy(), slow_plan(all_probs), atol=1e-4)
 
 
 def test_loss_is_small_losses_with_given_labels_and_the_others_with_the_plans():
@@ -40,9 +40,9 @@ def test_loss_is_small_losses_with_given_labels_and_the_others_with_the_plans():
     method = make_method("ot_cleaner", tiny, noise_rate=0.3, warmup=1)
     assert isinstance(method, OtCleaner)
     method.labels.copy_((tiny.truth + 1) % 3)
-    method.looked.fill_(True)
+    method.has_plan.fill_(True)
     rows = torch.arange(10, 50)
-    losses = method(tiny.batch({"all": rows}))
+    losses = method(tiny.batch({TRAIN: rows}))
     logits = method.network(tiny.inputs).logits.tolist()
 
     def loss(i: int, label: int) -> float:
@@ -83,7 +83,7 @@ def test_warmup_estimates_the_rate_and_the_run_learns():
     method = make_method("ot_cleaner", tiny, warmup=4)
     assert isinstance(method, OtCleaner)
     run_epochs(method, tiny, 1, 12)
-    assert int(method.noise.looks) == 4
+    assert int(method.noise.updates) == 4
     wrong = (tiny.context.labels != tiny.truth)[tiny.context.rows].float().mean()
     assert method.noise.read() == pytest.approx(float(wrong), abs=0.07)
     assert accuracy(method, tiny) > 0.9

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 import ot
 from csot.methods.ot_filter import OtFilter, class_centres, class_plan
 from csot.methods.parts.mixing import draw_mix
-from methods.helpers import Tiny, accuracy, make_method, make_tiny, run_epochs
+from methods.helpers import LABELLED, UNLABELLED, Tiny, accuracy, make_method, make_tiny, run_epochs
 
 
 def slow_barycentre(points: np.ndarray, epsilon: float) -> np.ndarray:
@@ -97,12 +97,12 @@ def test_losses_of_a_step():
     """Kept labels are hard, the others guessed from weak views; what is mixed are strong views."""
     tiny = make_tiny()
     method = make(tiny, warmup=0)
-    rows = {"labelled": torch.arange(6, 18), "unlabelled": torch.arange(60, 72)}
+    rows = {LABELLED: torch.arange(6, 18), UNLABELLED: torch.arange(60, 72)}
     batch, generator = tiny.batch(rows), copy.deepcopy(tiny.context.generator)
     losses = method(batch)
 
     views, net = tiny.context.views, method.network
-    kept, rest = batch["labelled"], batch["unlabelled"]
+    kept, rest = batch[LABELLED], batch[UNLABELLED]
     x = [kept.view(views.strong, generator) for _ in range(2)]
     weak = [rest.view(views.weak, generator) for _ in range(2)]
     x += [rest.view(views.strong, generator) for _ in range(2)]

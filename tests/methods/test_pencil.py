@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
+from csot.methods import Role
 from csot.methods.pencil import Pencil
-from methods.helpers import accuracy, make_method, make_tiny, run_epochs
+from methods.helpers import TRAIN, accuracy, make_method, make_tiny, run_epochs
 
 
 def softmax(values: list[float]) -> list[float]:
@@ -43,7 +44,7 @@ def test_loss_and_label_step(on):
     method = make_method("pencil", tiny, compatibility_on=on, **settings)
     assert isinstance(method, Pencil)
     rows = torch.arange(10, 16)
-    batch = tiny.batch({"learn": rows})
+    batch = tiny.batch({TRAIN: rows})
     losses = method(batch)
     logits = method.network(tiny.inputs[rows]).logits.tolist()
     labels = tiny.context.labels[rows].tolist()
@@ -77,7 +78,7 @@ def test_the_network_feels_kl_and_entropy_only():
     method = make_method("pencil", tiny, compatibility=5.0, entropy=0.2)
     assert isinstance(method, Pencil)
     rows = torch.arange(10, 16)
-    torch.stack(list(method(tiny.batch({"learn": rows})).values())).sum().backward()
+    torch.stack(list(method(tiny.batch({TRAIN: rows})).values())).sum().backward()
     found = method.network.classifier.bias.grad
     p = method.network(tiny.inputs[rows]).logits.detach().double().softmax(-1)
     q = method.label_logits[rows].double().softmax(-1)
@@ -90,12 +91,12 @@ def test_stages():
     tiny = make_tiny(epochs=9)
     method = make_method("pencil", tiny, first_stage=1, second_stage=2, final_rate=0.2)
     assert isinstance(method, Pencil)
-    names = [{name for step in method.steps(epoch) for name in step} for epoch in range(1, 10)]
-    assert names == [{"plain"}, {"learn"}, {"learn"}, *[{"frozen"}] * 6]
+    roles = [{s.role for step in method.steps(epoch) for s in step} for epoch in range(1, 10)]
+    assert roles == [{Role.WARMUP}, {Role.TRAIN}, {Role.TRAIN}, *[{Role.FINETUNE}] * 6]
     rates = []
     for epoch in range(1, 10):
         group = {"lr": 0.06}
-        method.tune(epoch, group)
+        method.update_param_group(epoch, group)
         rates.append(group["lr"])
     assert rates == pytest.approx([0.06, 0.06, 0.06, 0.2, 0.2, 0.02, 0.02, 0.002, 0.002])
     start = method.label_logits.clone()
@@ -114,7 +115,7 @@ def test_stages():
 def test_no_final_rate_leaves_the_schedule_alone():
     method = make_method("pencil", make_tiny(), first_stage=0, second_stage=1, final_rate=None)
     group = {"lr": 0.06}
-    method.tune(3, group)
+    method.update_param_group(3, group)
     assert group == {"lr": 0.06}
 
 

@@ -58,7 +58,7 @@ def test_the_whole_is_solve_and_allocate(variant: str) -> None:
     np.testing.assert_array_equal(found.labels, wanted.pseudo_labels)
     np.testing.assert_array_equal(found.selected, wanted.selected)
     np.testing.assert_array_equal(found.clean, wanted.clean)
-    np.testing.assert_allclose(found.weights, np.minimum(wanted.weights, 1), atol=1e-4)
+    np.testing.assert_allclose(found.confidence, np.minimum(wanted.weights, 1), atol=1e-4)
     rows = np.asarray(plan.coupling) / np.asarray(plan.coupling).sum(1, keepdims=True)
     np.testing.assert_allclose(found.posterior, rows, atol=1e-3)
 

@@ -86,7 +86,7 @@ def test_a_pair_is_logits_and_features(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (torch.zeros(5, CLASSES), "no linear layer whose inputs could serve"),
+        (torch.zeros(5, CLASSES), "called no linear layer whose inputs could serve"),
         ({"logits": 1}, "Returning returned a dict"),
         ((1, 2, 3), "a tuple of 3"),
         ((torch.zeros(1, CLASSES), None), "features of Returning are a NoneType"),
@@ -100,7 +100,7 @@ def test_anything_else_is_an_error(result: Any, message: str) -> None:
 
 
 def test_a_linear_layer_that_is_not_called_is_an_error() -> None:
-    with pytest.raises(NetworkError, match="was called: let it return a pair"):
+    with pytest.raises(NetworkError, match="as features: let it return a pair"):
         adapted(Unused())
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from csot.nets import NETWORKS, Network, NetworkError, Outputs, Predictor, build_network
+from csot.nets import NETWORKS, Network, NetworkError, Outputs, SimSiamPredictor, build_network
 
 SHAPES = {
     "preact_resnet18": (3, 32, 32),
@@ -161,10 +161,12 @@ def test_mlp_takes_any_hidden_layers() -> None:
 
 
 def test_predictor() -> None:
-    predictor = Predictor(512, 128)
+    predictor = SimSiamPredictor(512, 128)
     assert predictor(torch.randn(4, 512)).shape == (4, 512)
     assert parameters(predictor) == 512 * 128 + 2 * 128 + 128 * 512 + 512
-    assert not any(isinstance(p, nn.BatchNorm1d) for p in Predictor(8, 4, norm="none").modules())
+    assert not any(
+        isinstance(p, nn.BatchNorm1d) for p in SimSiamPredictor(8, 4, norm="none").modules()
+    )
 
 
 def test_a_copy_is_another_network() -> None:
@@ -185,10 +187,10 @@ def test_a_copy_is_another_network() -> None:
         ({"name": "mlp", "norm": "bach"}, "did you mean 'batch'"),
         ({"name": "resnet8", "shape": (64,)}, "use 'mlp' for vectors"),
         ({"name": "resnet8", "width": 0}, "width is 0"),
-        ({"name": "resnet8", "num_classes": 1}, "two at least"),
+        ({"name": "resnet8", "num_classes": 1}, "at least two"),
         ({"name": "resnet8", "head": "liner", "feature_dim": 3}, "did you mean 'linear'"),
         ({"name": "resnet8", "head": "none", "feature_dim": 3}, "use head='linear'"),
-        ({"name": "mlp", "hidden": ()}, "one layer at least"),
+        ({"name": "mlp", "hidden": ()}, "at least one layer"),
         ({"name": "inception_resnet_v2", "shape": (3, 32, 32)}, "it needs 75"),
     ],
 )

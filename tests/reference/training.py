@@ -101,8 +101,8 @@ def gradient(function: Callable[[Array], float], at: Array, step: float = 1e-6) 
 
 def network(theta: Parameters, inputs: Array) -> tuple[Array, Array]:
     """(B, D) -> logits (B, C) and features (B, F), as `tiny.TinyNetwork`."""
-    features = np.tanh(inputs @ theta["network.first"].T)
-    return features @ theta["network.last"].T, features
+    features = np.tanh(inputs @ theta["networks.0.first"].T)
+    return features @ theta["networks.0.last"].T, features
 
 
 def predictor(theta: Parameters, features: Array) -> Array:
@@ -181,7 +181,7 @@ def step_losses(
 def clean_losses(
     theta: Parameters, still: Parameters, clean: Clean, rules: Rules
 ) -> dict[str, float]:
-    classes = len(theta["network.last"])
+    classes = len(theta["networks.0.last"])
     to_mix = to_match = hot(clean.labels, classes)
     if rules.refined:
         trust = clean.confidence if rules.weighted else [1.0] * len(clean.labels)

@@ -11,7 +11,7 @@ from torch import nn
 from csot.methods.cross_entropy import CrossEntropy
 from csot.training import train
 from csot.training.checkpoint import Checkpoints
-from csot.training.evaluate import diagnose
+from csot.training.evaluate import describe_divergence
 from training.quick import DIGITS, FEATURES, fails, planted
 
 
@@ -28,7 +28,7 @@ def test_weights_that_have_diverged_are_not_saved(tmp_path: Path) -> None:
     """One step an epoch: its loss is still a number, and what comes of it is not."""
     one_step = ("--set=batch_size=128", "--set=learning_rate=1e9")
     line = fails("train", *DIGITS, "--out", tmp_path / "run", *one_step)
-    assert "rows is not finite: its weights have diverged" in line
+    assert "rows are not finite: the network has diverged" in line
     assert Checkpoints(tmp_path / "run" / "checkpoints").load() is None
 
 
@@ -73,7 +73,7 @@ def test_broken_parameters_are_named() -> None:
     with torch.no_grad():
         module.bias[0] = float("nan")
     losses = {"mix": torch.tensor(1.0), "lab": torch.tensor(float("nan"))}
-    text = diagnose(module, losses, {"epoch": 7, "learning_rate": 0.1}, 3, kept=6)
+    text = describe_divergence(module, losses, {"epoch": 7, "learning_rate": 0.1}, 3, kept=6)
     assert "epoch 7, step 3 (lab)" in text
     assert "1 parameters hold NaN or infinity, first bias" in text
     assert "the checkpoint of epoch 6 is kept" in text

@@ -15,7 +15,6 @@ from torch import Tensor
 from csot.data.datasets.registry import TrainingData
 from csot.data.samples import Samples
 from csot.methods.core.contract import Context, Part
-from csot.report import write_report
 from csot.runs import Run
 from csot.runs.findings import check_findings
 from csot.training import Trained, train
@@ -32,7 +31,6 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 def test_files_and_summary(digits: Trained) -> None:
-    write_report(Run.open(digits.path))
     held = {path.name for path in digits.path.iterdir()}
     assert held >= {
         "config.yaml",
@@ -46,6 +44,7 @@ def test_files_and_summary(digits: Trained) -> None:
         "images",
         "summary.json",
         "report.html",
+        "curves.png",
     }
     summary = json.loads((digits.path / "summary.json").read_text())
     assert summary == digits.summary
@@ -105,8 +104,29 @@ def test_findings(digits: Trained) -> None:
 
 
 def test_same_seed_same_numbers(digits: Trained, digits_run: Path) -> None:
-    """From Python and by the command."""
+    """From Python and by the command: the same files with the same contents."""
     assert_same_run(digits.path, digits_run)
+    names = [{path.name for path in run.iterdir()} for run in (digits.path, digits_run)]
+    assert names[0] == names[1]
+
+
+def test_callbacks_are_called_in_order(tmp_path: Path) -> None:
+    calls: list[tuple[str, int]] = []
+    progress = Progress(
+        on_start=lambda config: calls.append(("start", config.training.epochs)),
+        on_step=lambda step: calls.append(("step", step)),
+        on_epoch=lambda history: calls.append(("epoch", len(history))),
+    )
+    settings = {**FEATURES, "epochs": 2, "batch_size": 54}
+    train(
+        planted(),
+        out=tmp_path / "run",
+        method="cross_entropy",
+        settings=settings,
+        progress=progress,
+    )
+    epoch = [("step", 1), ("step", 2)]
+    assert calls == [("start", 2), *epoch, ("epoch", 1), *epoch, ("epoch", 2)]
 
 
 def test_another_seed_other_numbers(digits: Trained, tmp_path: Path) -> None:

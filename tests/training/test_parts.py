@@ -20,7 +20,7 @@ from csot.runs.findings import check_findings
 from csot.training.build import generator_for, make_optimiser, moments, rows_to_train_on
 from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig, learning_rate
 from csot.training.evaluate import accuracy, average_statistics, split_accuracy
-from csot.training.loop import ahead, best_epoch
+from csot.training.loop import best_epoch, prefetch
 from csot.training.results import (
     estimated_noise_matrix,
     estimated_noise_rate,
@@ -150,12 +150,12 @@ def test_ahead_keeps_order_and_reads_one_in_advance() -> None:
             taken.append(number)
             yield number
 
-    stream = ahead(items())
+    stream = prefetch(items())
     assert next(stream) == 0
     time.sleep(0.05)
     assert taken == [0, 1]
     assert list(stream) == [1, 2, 3, 4]
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
 def test_an_error_in_the_reading_thread_is_raised() -> None:
@@ -163,7 +163,7 @@ def test_an_error_in_the_reading_thread_is_raised() -> None:
         yield 1
         raise OSError("the disk is gone")
 
-    stream = ahead(items())
+    stream = prefetch(items())
     with pytest.raises(OSError, match="the disk is gone"):
         list(stream)
 

@@ -11,8 +11,7 @@ import torch
 
 from csot.data.datasets.registry import read_training_data
 from csot.data.readers.inputs import Wanted, read_inputs
-from csot.training import train
-from csot.training.predict import Predictor
+from csot.training import Predictor, predict, train
 from image_files import write_image
 from training.quick import FEATURES, command, fails, planted
 
@@ -71,7 +70,7 @@ def test_csot_and_its_memory_are_rebuilt(digits_run: Path) -> None:
     predictor = Predictor(digits_run, "last")
     method = predictor._method
     assert method.context.labels.shape == (200,)
-    assert bool(method.looked)
+    assert bool(method.has_split)
     assert predictor.wanted == Wanted("images", (1, 8, 8), [str(digit) for digit in range(10)])
 
 
@@ -220,4 +219,14 @@ def test_wrong_targets(features: Path, tmp_path: Path, out: str, message: str) -
 
 def test_what_is_no_training_run(tmp_path: Path) -> None:
     line = fails("predict", tmp_path, "digits", "--out", tmp_path / "p.csv")
-    assert "is no training run: it has no config.yaml" in line
+    assert "is not a training run: it has no config.yaml" in line
+
+
+def test_from_python_as_by_the_command(digits_run: Path, tmp_path: Path) -> None:
+    by_command, from_python = tmp_path / "command.csv", tmp_path / "python.csv"
+    assert command("predict", digits_run, "digits", "--out", by_command).exit_code == 0
+    predicted = predict(digits_run, "digits")
+    predicted.write(from_python)
+    assert from_python.read_bytes() == by_command.read_bytes()
+    with pytest.raises(ValueError, match=r"must end in \.csv"):
+        predicted.write(tmp_path / "predictions.txt")

@@ -104,13 +104,13 @@ def test_settings_are_complete(own: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("about: x\ntraning: {}", "traning is no key; did you mean 'training'?"),
-        ("about: x\ntraining: {epocs: 3}", "training.epocs is no key; did you mean 'epochs'?"),
+        ("about: x\ntraning: {}", "traning is not a key; did you mean 'training'?"),
+        ("about: x\ntraining: {epocs: 3}", "training.epocs is not a key; did you mean 'epochs'?"),
         ("about: x\ntraining: {optimiser: {learning_rat: 1}}", "did you mean 'learning_rate'?"),
         ("about: x\nmethods: {csot: {setings: {}}}", "did you mean 'settings'?"),
         (
             "about: x\nmethods: {csot: {by_noise: {sym: {trainig: {}}}}}",
-            "methods.csot.by_noise.sym.trainig is no key; did you mean 'training'?",
+            "methods.csot.by_noise.sym.trainig is not a key; did you mean 'training'?",
         ),
         ("about: x\nmethods: {csto: {}}", "methods.csto is not a method; did you mean 'csot'?"),
         ("training: {epochs: 3}", "about is"),
@@ -131,9 +131,12 @@ def test_a_wrong_preset(tmp_path: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ("settings: {epsilom: 1}", "settings of csot: epsilom is no key; did you mean 'epsilon'?"),
+        (
+            "settings: {epsilom: 1}",
+            "settings of csot: epsilom is not a key; did you mean 'epsilon'?",
+        ),
         ("settings: {variant: mine}", "variant is 'mine'"),
-        ("training: {batchsize: 1}", "training.batchsize is no key; did you mean 'batch_size'?"),
+        ("training: {batchsize: 1}", "training.batchsize is not a key; did you mean 'batch_size'?"),
     ],
 )
 def test_a_wrong_section(tmp_path: Path, section: str, message: str) -> None:

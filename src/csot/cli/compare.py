@@ -1,147 +1,159 @@
-"""`csot compare`: run what is missing, then tables and curves. `csot ablations`: the list."""
+"""`csot compare`: run what is missing, print a table per noise."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.table import Table
 
-from csot._core.errors import require
+from csot.cli.options import (
+    AllowOutside,
+    Changes,
+    DataDir,
+    ImageColumn,
+    ImageRoot,
+    LabelColumn,
+    Preset,
+    Quiet,
+    TestData,
+)
 from csot.cli.terminal import Terminal
-from csot.cli.train import parse_settings
-from csot.data import Columns
+from csot.cli.train import parse_settings, require_training
+
+if TYPE_CHECKING:
+    from csot.training.compare import Cell
 
 
-@dataclass(frozen=True)
-class CompareOptions:
-    """What the user asked for."""
-
-    data: str
-    out: Path
-    methods: str
-    noise: str
-    seeds: str
-    preset: str | None
-    settings: Sequence[str]
-    data_dir: Path | None
-    test: Path | None
-    columns: Columns
-    root: Path | None
-    jobs: int
-    own_recipes: bool
-    allow_outside: bool = False
-
-    def again(self) -> str:
-        """The command as it would be typed."""
-        words = ["csot", "compare", self.data, "--methods", self.methods, "--noise", self.noise]
-        words += ["--seeds", self.seeds, "--out", str(self.out)]
-        words += [word for setting in self.settings for word in ("--set", setting)]
-        words += ["--allow-outside"] if self.allow_outside else []
-        if self.preset is not None:
-            words += ["--preset", self.preset]
-        return shlex.join(words)
-
-
-def run_compare(options: CompareOptions, terminal: Terminal) -> None:
-    for module in ("yaml", "pydantic", "lightning_fabric", "safetensors"):
-        require(module, "train", "csot compare")
-    from csot import figures
-    from csot.figures.comparison import rows_for
-    from csot.training.compare import Cell, Comparison, run_cells
-    from csot.training.presets import preset_for
-    from csot.training.train import Source
-
-    methods = chosen_methods(options.methods)
-    noises, seeds = _listed(options.noise, "--noise"), _numbers(options.seeds)
-    cells = [Cell(*parts) for parts in product(methods, noises, seeds)]
-    comparison = Comparison(
-        data=options.data,
-        out=options.out,
-        preset=options.preset or preset_for(options.data),
-        settings=parse_settings(options.settings),
-        source=Source(
-            options.data_dir,
-            options.test,
-            options.columns,
-            options.root,
-            allow_outside=options.allow_outside,
+def compare(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="As for csot train.")],
+    methods: Annotated[
+        str,
+        typer.Option(help="Methods, separated by commas; csot@c is an ablation; all; ablations."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs.")],
+    noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
+    preset: Preset = None,
+    settings: Changes = None,
+    data_dir: DataDir = None,
+    test: TestData = None,
+    label: LabelColumn = None,
+    image: ImageColumn = None,
+    root: ImageRoot = None,
+    allow_outside: AllowOutside = False,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Runs at a time, each on one thread where there are several.")
+    ] = 1,
+    own_recipes: Annotated[
+        bool,
+        typer.Option(
+            "--own-recipes",
+            help="Epochs, optimiser and network of each method's original, not the common ones.",
         ),
-        own_recipes=options.own_recipes,
-    )
-    with terminal.bar("runs", len(cells)) as advance:
-        for cell, summary in run_cells(comparison, cells, options.jobs):
-            advance(1)
-            terminal.say(_line(cell.method, cell.noise, cell.seed, summary))
-    places = {(c.method, c.noise, c.seed): c.place(options.out) for c in cells}
-    found = figures.Comparison.read(places)
-    figures.write_comparison(found, options.out, options.again())
-    for noise in found.noises:
-        # A table each: side by side they would not fit a terminal.
-        table = Table(title=noise, title_justify="left", box=None, pad_edge=False)
-        for name in ("method", "best", "last", "seconds"):
-            table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
-        for row in rows_for(found, noise):
-            table.add_row(*row)
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run methods on the same data, noise, network and budget, and put them side by side.
+
+    What is finished in RUN is not run again; what was interrupted goes on.
+    """
+    with Terminal(quiet) as terminal:
+        require_training("csot compare")
+        from csot import training
+        from csot.data import Columns
+        from csot.figures.comparison import rows_for
+        from csot.training.compare import list_cells
+
+        chosen, noises = split_list(methods, "--methods"), split_list(noise, "--noise")
+        numbers = split_numbers(seeds, "--seeds")
+        cells = list_cells(chosen, noises, numbers)
+        with terminal.bar("runs", len(cells)) as advance:
+
+            def on_cell(cell: Cell, summary: dict[str, Any]) -> None:
+                advance(1)
+                terminal.say(describe_cell(cell, summary))
+
+            found = training.compare(
+                data,
+                chosen,
+                out=out,
+                noises=noises,
+                seeds=numbers,
+                preset=preset,
+                settings=parse_settings(settings or []),
+                source=training.Source(
+                    data_dir=data_dir,
+                    test=test,
+                    columns=Columns(label=label, image=image),
+                    root=root,
+                    allow_outside=allow_outside,
+                ),
+                own_recipes=own_recipes,
+                jobs=jobs,
+                command=as_typed(
+                    data, methods, noise, seeds, out, settings or [], allow_outside, preset
+                ),
+                on_cell=on_cell,
+            )
+        for name in found.noises:
+            # One table per noise: side by side they would not fit a terminal.
+            terminal.say()
+            terminal.say(as_table(name, rows_for(found, name)))
         terminal.say()
-        terminal.say(table)
-    terminal.say()
-    terminal.say(f"results are in {options.out}: compare.html, table.csv, table.tex, cells.csv")
+        terminal.say(f"results are in {out}: compare.html, table.csv, table.tex, cells.csv")
 
 
-def chosen_methods(text: str) -> list[str]:
-    """`a,b`; `all` is every method, `ablations` is csot and its ablations."""
-    from csot.methods import find_method, method_names
-    from csot.methods.core.registry import ABLATIONS, find_ablation
-
-    found: list[str] = []
-    for name in _listed(text, "--methods"):
-        if name == "all":
-            found += method_names()
-        elif name == "ablations":
-            found += ["csot", *(f"csot@{ablation.letter}" for ablation in ABLATIONS)]
-        else:
-            method, _, letter = name.partition("@")
-            find_method(method)
-            if letter:
-                find_ablation(letter)
-            found.append(name)
-    return list(dict.fromkeys(found))
-
-
-def show_ablations(terminal: Terminal) -> None:
-    from csot.methods.core.registry import ABLATIONS
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("letter", "what is different", "settings"):
-        table.add_column(name)
-    for ablation in ABLATIONS:
-        settings = ", ".join(f"{key}={value}" for key, value in ablation.settings.items())
-        table.add_row(ablation.letter, ablation.about, settings)
-    terminal.say(table)
-    terminal.say()
-    terminal.say("run them with: csot compare DATA --methods ablations --noise sym:0.5 --out RUN")
+def as_typed(
+    data: str,
+    methods: str,
+    noise: str,
+    seeds: str,
+    out: Path,
+    settings: Sequence[str],
+    allow_outside: bool,
+    preset: str | None,
+) -> str:
+    """The command as it would be typed, for compare.html."""
+    words = ["csot", "compare", data, "--methods", methods, "--noise", noise]
+    words += ["--seeds", seeds, "--out", str(out)]
+    words += [word for setting in settings for word in ("--set", setting)]
+    words += ["--allow-outside"] if allow_outside else []
+    words += [] if preset is None else ["--preset", preset]
+    return shlex.join(words)
 
 
-def _line(method: str, noise: str, seed: int, summary: dict[str, Any]) -> str:
+def as_table(title: str, rows: list[list[str]]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in ("method", "best", "last", "seconds"):
+        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def describe_cell(cell: Cell, summary: dict[str, Any]) -> str:
+    """One line about a finished run."""
     last, best = summary.get("test_accuracy_last"), summary.get("test_accuracy_best")
     scores = "no test set" if last is None else f"last {last:.2%}, best {best:.2%}"
-    return f"{method} {noise} seed {seed}: {scores}, {summary['seconds']:.0f} s"
+    run = f"{cell.method} {cell.noise} seed {cell.seed}"
+    return f"{run}: {scores}, {summary['seconds']:.0f} s"
 
 
-def _listed(text: str, option: str) -> list[str]:
+def split_list(text: str, option: str) -> list[str]:
+    """`a,b` -> [a, b]."""
     found = [part.strip() for part in text.split(",") if part.strip()]
     if not found:
         raise ValueError(f"{option} {text!r} names nothing: separate values by commas")
     return found
 
 
-def _numbers(text: str) -> list[int]:
+def split_numbers(text: str, option: str) -> list[int]:
+    """`0,1` -> [0, 1]."""
     try:
-        return [int(part) for part in _listed(text, "--seeds")]
+        return [int(part) for part in split_list(text, option)]
     except ValueError as error:
-        raise ValueError(f"--seeds {text!r}: whole numbers separated by commas") from error
+        raise ValueError(f"{option} {text!r}: whole numbers separated by commas") from error

@@ -1,6 +1,8 @@
-"""A training run on the terminal: a line for each epoch, and a bar for the one that runs."""
+"""A training run on the terminal: a line per epoch, or a live table."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rich.live import Live
 from rich.table import Table
@@ -8,8 +10,11 @@ from rich.text import Text
 
 from csot.cli.terminal import Terminal
 
+if TYPE_CHECKING:
+    from csot.training.config import RunConfig
+
 SHOWN = 12
-"""Epochs that a live table shows; all of them are in metrics.csv."""
+"""Number of epochs in a live table; all of them are in metrics.csv."""
 COLUMNS: dict[str, tuple[str, str]] = {
     "epoch": ("epoch", "{:.0f}"),
     "stage": ("stage", "{:.0f}"),
@@ -26,24 +31,31 @@ COLUMNS: dict[str, tuple[str, str]] = {
 
 
 class Epochs:
-    """Shows the history as it grows. In a terminal the table is redrawn, else lines are added."""
+    """Shows the epochs as they finish: a table that is redrawn in a terminal, else lines."""
 
-    def __init__(self, terminal: Terminal, epochs: int) -> None:
+    def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._epochs = epochs
+        self._epochs = 0
         self._live: Live | None = None
         self._history: list[dict[str, float]] = []
         self._header: list[str] = []
 
     def __enter__(self) -> Epochs:
-        if self._terminal.shows_progress:
-            self._live = self._terminal.live()
-            self._live.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.__exit__(None, None, None)
+
+    def on_start(self, config: RunConfig) -> None:
+        self._epochs = config.training.epochs
+        self._terminal.say(
+            f"{config.method} on {config.data}, preset {config.preset or 'none'}, "
+            f"noise {config.noise}"
+        )
+        if self._terminal.shows_progress:
+            self._live = self._terminal.live()
+            self._live.__enter__()
 
     def on_step(self, step: int) -> None:
         if self._live is not None and step % 10 == 0:

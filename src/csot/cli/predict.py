@@ -1,67 +1,90 @@
-"""`csot predict`: what a trained run says of other data."""
+"""`csot predict`: labels and probabilities for other data, by a trained run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Annotated
+
+import typer
 
 from csot._core.errors import DataError, require
+from csot.cli.options import (
+    AllowOutside,
+    DataDir,
+    ExcelSafe,
+    IdColumn,
+    ImageColumn,
+    ImageRoot,
+    LabelColumn,
+    Quiet,
+)
 from csot.cli.terminal import Terminal
-from csot.data import Columns
-
-if TYPE_CHECKING:
-    from csot.training.predict import Predicted
+from csot.cli.train import require_training
 
 SUFFIXES = (".csv", ".parquet", ".npz")
 
 
-@dataclass(frozen=True)
-class PredictOptions:
-    """What the user asked for."""
-
-    run: Path
-    data: str
-    out: Path
-    checkpoint: Literal["best", "last"]
-    columns: Columns
-    root: Path | None
-    data_dir: Path | None
-    force: bool
-    allow_outside: bool = False
-    excel_safe: bool = False
+class CheckpointName(str, Enum):
+    best = "best"
+    last = "last"
 
 
-def run_predict(options: PredictOptions, terminal: Terminal) -> None:
-    """Leave one table in `options.out`."""
-    for module in ("yaml", "pydantic", "safetensors"):
-        require(module, "train", "csot predict")
-    from csot.data.readers.inputs import read_inputs
-    from csot.training.predict import Predictor
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot train wrote.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A folder of images, a .csv or .parquet table, an .npz file or a folder of .npy "
+            "files, labels or none; or a name such as digits, for its test set.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .npz file."),
+    ],
+    checkpoint: Annotated[
+        CheckpointName, typer.Option(help="The last, or the best on the noisy held-out labels.")
+    ] = CheckpointName.last,
+    label: LabelColumn = None,
+    image: ImageColumn = None,
+    id_column: IdColumn = None,
+    root: ImageRoot = None,
+    allow_outside: AllowOutside = False,
+    excel_safe: ExcelSafe = False,
+    data_dir: DataDir = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what a trained network makes of DATA: a label and the probabilities of all classes."""
+    with Terminal(quiet) as terminal:
+        require_training("csot predict")
+        from csot import training
+        from csot.data import Columns
 
-    check_target(options.out, options.force)
-    predictor = Predictor(options.run, options.checkpoint)
-    inputs = read_inputs(
-        options.data,
-        predictor.wanted,
-        columns=options.columns,
-        root=options.root,
-        data_dir=options.data_dir,
-        allow_outside=options.allow_outside,
-    )
-    predicted = predictor(inputs)
-    write_predictions(predicted, options.out, options.excel_safe)
-    terminal.say(
-        f"{len(predicted.ids):,} rows, by the {options.checkpoint} checkpoint "
-        f"(epoch {predicted.epoch}) of {options.run}"
-    )
-    if predicted.accuracy is not None:
-        terminal.say(f"accuracy {predicted.accuracy:.2%}, by the labels of {options.data}")
-    terminal.say(f"predictions are in {options.out}")
+        check_target(out, force)
+        predicted = training.predict(
+            run,
+            data,
+            checkpoint=checkpoint.value,
+            columns=Columns(label=label, image=image, id=id_column),
+            root=root,
+            data_dir=data_dir,
+            allow_outside=allow_outside,
+        )
+        predicted.write(out, excel_safe=excel_safe)
+        terminal.say(
+            f"{len(predicted.ids):,} rows, by the {checkpoint.value} checkpoint "
+            f"(epoch {predicted.epoch}) of {run}"
+        )
+        if predicted.accuracy is not None:
+            terminal.say(f"accuracy {predicted.accuracy:.2%}, by the labels of {data}")
+        terminal.say(f"predictions are in {out}")
 
 
 def check_target(out: Path, force: bool) -> None:
-    """Before any work is done."""
+    """Raise if `out` cannot be written, before any work is done."""
     if out.suffix.lower() not in SUFFIXES:
         raise DataError(f"--out {out}: the file must end in .csv, .parquet or .npz")
     if out.is_dir():
@@ -72,26 +95,3 @@ def check_target(out: Path, force: bool) -> None:
         raise DataError(f"--out {out}: there is no folder {out.parent}")
     if out.suffix.lower() == ".parquet":
         require("pyarrow", "parquet", f"writing {out.name}")
-
-
-def write_predictions(predicted: Predicted, out: Path, excel_safe: bool = False) -> None:
-    """Whole or not at all."""
-    import numpy as np
-
-    from csot._core.atomic import atomic_write
-    from csot.runs.tables import write_csv, write_parquet
-
-    if out.suffix.lower() == ".csv":
-        write_csv(out, predicted.table(), excel_safe=excel_safe)
-    elif out.suffix.lower() == ".parquet":
-        write_parquet(out, predicted.table())
-    else:
-        names = np.array(predicted.class_names)
-        with atomic_write(out) as file:
-            np.savez(
-                file,
-                ids=np.array(predicted.ids),
-                predicted_labels=names[predicted.probabilities.argmax(1)],
-                probabilities=predicted.probabilities,
-                class_names=names,
-            )

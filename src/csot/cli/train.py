@@ -1,102 +1,147 @@
-"""`csot train`: read, add noise if asked to, train, write, tell."""
+"""`csot train`: train on noisy labels, and print the result."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.table import Table
 
 from csot._core.errors import require
 from csot.cli.epochs import Epochs
+from csot.cli.options import (
+    AllowOutside,
+    Changes,
+    DataDir,
+    ExcelSafe,
+    IdColumn,
+    ImageColumn,
+    ImageRoot,
+    LabelColumn,
+    Preset,
+    Quiet,
+    TestData,
+)
 from csot.cli.terminal import Terminal, program
-from csot.data import Columns
 
-TENSORBOARD = "tensorboard"
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    """What the user asked for."""
-
-    data: str
-    out: Path
-    preset: str | None
-    method: str
-    noise: str
-    seed: int
-    settings: Sequence[str]
-    data_dir: Path | None
-    test: Path | None
-    columns: Columns
-    root: Path | None
-    download: bool
-    machine: dict[str, Any]
-    tensorboard: bool
-    resume: bool
-    force: bool
-    allow_outside: bool = False
-    excel_safe: bool = False
+MACHINE = "Machine"
 
 
-def run_train(options: TrainOptions, terminal: Terminal) -> None:
-    """Leave a finished run in `options.out`."""
+def train(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="digits, cifar10, cifar100, cifar10n:worse, webvision, clothing1m ...; or a "
+            "folder of images, a .csv or .parquet table, an .npz file.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run.")],
+    preset: Preset = None,
+    method: Annotated[str, typer.Option(help="A method (csot methods).")] = "csot",
+    noise: Annotated[
+        str,
+        typer.Option(help="Noise to add to the labels: sym:0.5, asym:0.4, pair:0.3, instance:0.3."),
+    ] = "none",
+    seed: Annotated[int, typer.Option(help="Of the noise, the weights, everything random.")] = 0,
+    settings: Changes = None,
+    data_dir: DataDir = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a public data set that is not there.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(help="Train on so many rows, the same number of each class.")
+    ] = None,
+    image_size: Annotated[int | None, typer.Option(help="Side that images are scaled to.")] = None,
+    test: TestData = None,
+    label: LabelColumn = None,
+    image: ImageColumn = None,
+    id_column: IdColumn = None,
+    root: ImageRoot = None,
+    allow_outside: AllowOutside = False,
+    excel_safe: ExcelSafe = False,
+    accelerator: Annotated[
+        str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=MACHINE)
+    ] = "auto",
+    devices: Annotated[
+        int, typer.Option(help="Processes that share the work.", min=1, rich_help_panel=MACHINE)
+    ] = 1,
+    precision: Annotated[
+        str,
+        typer.Option(help="32-true, bf16-mixed or 16-mixed.", rich_help_panel=MACHINE),
+    ] = "32-true",
+    compile_networks: Annotated[
+        bool, typer.Option("--compile", help="Use torch.compile.", rich_help_panel=MACHINE)
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write RUN/tensorboard as well.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint of RUN.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the training run in RUN.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a network on labels that are partly wrong, and say which of them are.
+
+    RUN gets checkpoints, metrics.csv, findings.csv, summary.json and report.html.
+    """
+    with Terminal(quiet, "--resume goes on after the last whole epoch") as terminal:
+        require_training("csot train")
+        import csot
+        from csot.data import Columns
+        from csot.training import Progress, Source
+        from csot.training.folder import is_first_process
+
+        if not is_first_process():
+            terminal.silence()
+        chosen = parse_settings(settings or [])
+        if limit is not None:
+            chosen["dataset.limit"] = limit
+        if image_size is not None:
+            chosen["dataset.image_size"] = image_size
+        with Epochs(terminal) as epochs:
+            trained = csot.train(
+                data,
+                out=out,
+                method=method,
+                preset=preset,
+                noise=noise,
+                seed=seed,
+                settings=chosen,
+                source=Source(
+                    data_dir=data_dir,
+                    test=test,
+                    columns=Columns(label=label, image=image, id=id_column),
+                    root=root,
+                    download=download,
+                    allow_outside=allow_outside,
+                ),
+                machine={
+                    "accelerator": accelerator,
+                    "devices": devices,
+                    "precision": precision,
+                    "compile": compile_networks,
+                },
+                resume=resume,
+                force=force,
+                tensorboard=tensorboard,
+                excel_safe=excel_safe,
+                progress=Progress(epochs.on_step, epochs.on_epoch, epochs.on_start),
+            )
+        if trained.summary:
+            show_trained(trained.summary, out, terminal)
+
+
+def require_training(command: str) -> None:
+    """Check that the packages of the extra `train` are installed."""
     for module in ("yaml", "pydantic", "lightning_fabric", "safetensors"):
-        require(module, "train", "csot train")
-    from csot.figures import write_history
-    from csot.report import write_report
-    from csot.runs import Run
-    from csot.training.folder import is_first_process
-    from csot.training.loop import Progress
-    from csot.training.presets import make_config, preset_for
-    from csot.training.train import Source, train_configured
-
-    if not is_first_process():
-        terminal.silence()
-    preset = options.preset or preset_for(options.data)
-    config = make_config(
-        options.data,
-        options.method,
-        preset=preset,
-        noise=options.noise,
-        seed=options.seed,
-        overrides=parse_settings(options.settings),
-        machine=options.machine,
-    )
-    described = f"{options.method} on {options.data}"
-    terminal.say(f"{described}, preset {preset or 'none'}, noise {options.noise}")
-    with Epochs(terminal, config.training.epochs) as epochs:
-        writers: list[Callable[[list[dict[str, float]]], None]] = [epochs.on_epoch]
-        if options.tensorboard:
-            writers.append(tensorboard_writer(options.out))
-
-        def on_epoch(history: list[dict[str, float]]) -> None:
-            for writer in writers:
-                writer(history)
-
-        done = train_configured(
-            config,
-            out=options.out,
-            source=Source(
-                options.data_dir,
-                options.test,
-                options.columns,
-                options.root,
-                options.download,
-                options.allow_outside,
-            ),
-            excel_safe=options.excel_safe,
-            resume=options.resume,
-            force=options.force,
-            progress=Progress(epochs.on_step, on_epoch),
-        )
-    if done.summary:
-        write_report(Run.open(options.out), allow_outside=options.allow_outside)
-        write_history(options.out)
-        show_trained(done.summary, options.out, terminal)
+        require(module, "train", command)
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -112,27 +157,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def tensorboard_writer(out: Path) -> Callable[[list[dict[str, float]]], None]:
-    """A function that writes the last epoch's numbers for TensorBoard."""
-    make = require("torch.utils.tensorboard", "tensorboard", "--tensorboard").SummaryWriter
-    # It makes its folder at once, and a folder with files in it is no place for a new run.
-    writers: list[Any] = []
-
-    def write(history: list[dict[str, float]]) -> None:
-        record = history[-1]
-        epoch = int(record["epoch"])
-        if not writers:
-            # What an interrupted run wrote of this epoch and of later ones does not count.
-            writers.append(make(str(out / TENSORBOARD), purge_step=epoch))
-        for name, value in record.items():
-            writers[0].add_scalar(name, value, epoch)
-        writers[0].flush()
-
-    return write
-
-
 def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None:
-    """The result in a few lines."""
+    """Print the result in a few lines."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(justify="right")

@@ -4,9 +4,9 @@ Of every batch of B rows, network a picks D_a = the int((1 - R) B) rows of small
 
     loss = mean of CE(p_1, y) over D_2 + mean of CE(p_2, y) over D_1
 
-R rises from 0 to the noise rate in a straight line over the first epochs. The original is told the
-noise rate; here it is estimated meanwhile (`_noise_rate`), unless `noise_rate` is set. Its code
-divides the mean by the number of rows once more, which Adam hides: not copied.
+R rises linearly from 0 to the noise rate over the first epochs. The original is given the noise
+rate; here it is estimated during the rise (`parts/noise_rate`), unless `noise_rate` is set. The
+original's code divides the mean by the number of rows a second time, which Adam hides: not copied.
 """
 
 from __future__ import annotations
@@ -17,52 +17,70 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods.core.contract import Batch, Losses, Settings, Split
-from csot.methods.core.networks import Peers
+from csot.methods.core.batches import one_stream
+from csot.methods.core.contract import (
+    Batch,
+    Losses,
+    Method,
+    Role,
+    Settings,
+    Split,
+    Steps,
+    Stream,
+)
+from csot.methods.core.networks import peer_logits
 from csot.methods.parts.losses import each_cross_entropy
 from csot.methods.parts.noise_rate import NoiseRate
-from csot.methods.parts.selection import forget_faster, mean_over, smallest
+from csot.methods.parts.selection import mean_over, smallest
+
+LATE_BETA = 0.1
+"""Adam's first beta in late epochs."""
 
 
 class CoTeachingSettings(Settings):
     noise_rate: float | None = Field(None, ge=0, lt=1)
-    """Share of wrong labels, for those who know it; else it is estimated."""
+    """Share of wrong labels if it is known; else it is estimated."""
     gradual: int = Field(10, ge=1)
-    """Epochs over which R rises, and after which the estimate stays."""
+    """Epochs over which R rises; afterwards the estimate is fixed."""
     late: int = Field(80, ge=0)
     """Epochs after which Adam's first beta is 0.1; other optimisers have none."""
 
 
-class CoTeaching(Peers):
+class CoTeaching(Method):
     Settings: ClassVar[type[Settings]] = CoTeachingSettings
     about = "two networks, each trained on what its peer finds easy; estimates the noise rate"
     reference = "Han et al., NeurIPS 2018"
+    network_count = 2
     settings: CoTeachingSettings
 
     forget: Tensor
+    """R."""
     kept: Tensor
+    """(N, 2) bool: whether each network picked a row when it last saw it."""
 
     def prepare(self) -> None:
         context = self.context
-        super().prepare()
         given = context.labels[context.rows]
         self.noise = NoiseRate(given, context.num_classes, self.settings.noise_rate)
         self.register_buffer("forget", torch.zeros(()))
-        # Whether each network picked a row when it last saw it.
         self.register_buffer("kept", torch.zeros(len(context.labels), 2, dtype=torch.bool))
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
         gradual = self.settings.gradual
         if self.settings.noise_rate is None and 1 < epoch <= gradual + 1:
             seen = [self.context.predict(net, self.context.rows).probs for net in self.networks]
-            self.noise.look(torch.stack(seen).mean(0))
+            self.noise.update(torch.stack(seen).mean(0))
         ramp = min(1.0, (epoch - 1) / max(1, gradual - 1))
         self.forget.fill_(ramp * self.noise.read())
         return {"noise_rate": self.noise.read(), "forget_rate": float(self.forget)}
 
+    def steps(self, epoch: int) -> Steps:
+        """Rows without a label are left out: they have no loss to compare."""
+        return one_stream(self.context, Stream(Role.TRAIN), only_labelled=True)
+
     def forward(self, batch: Batch) -> Losses:
         part = next(iter(batch.values()))
-        logits = self.logits_of(part)
+        logits = peer_logits(self.networks, part, self.context)
         each = [each_cross_entropy(seen, part.labels) for seen in logits]
         first, second = self.picks(batch, logits, each)
         ranks = self.context.ranks
@@ -75,7 +93,7 @@ class CoTeaching(Peers):
     def picks(
         self, batch: Batch, logits: tuple[Tensor, Tensor], each: list[Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """(b,) bool for each network: the rows it hands to its peer."""
+        """(b,) bool for each network: the rows it picks for its peer."""
         return self.small(each)
 
     def small(self, each: list[Tensor], among: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -83,13 +101,19 @@ class CoTeaching(Peers):
         first, second = (smallest(losses, share, ranks, among) for losses in each)
         return first, second
 
-    def tune(self, epoch: int, group: dict[str, Any]) -> None:
+    def update_param_group(self, epoch: int, group: dict[str, Any]) -> None:
         if epoch > self.settings.late:
-            forget_faster(group)
+            lower_first_beta(group)
 
     def split(self) -> Split | None:
-        """A label is trusted that both networks have picked; none is replaced."""
+        """Labels that both networks picked are trusted; none is replaced."""
         if not bool(self.kept.any()):
             return None
         clean = self.kept.all(-1)
         return Split(clean, torch.zeros_like(clean), self.context.labels)
+
+
+def lower_first_beta(group: dict[str, Any]) -> None:
+    """Lower Adam's first beta to 0.1; parameter groups of other optimisers are left unchanged."""
+    if "betas" in group:
+        group["betas"] = (LATE_BETA, group["betas"][1])

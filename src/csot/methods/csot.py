@@ -1,7 +1,7 @@
 """CSOT: one network, trained on the labels that a curriculum of transport plans confirms.
 
-Algorithm S1 of the paper. After a warm-up, every epoch solves Eq. 6 for the labels (`_relabel`) and
-splits the rows into D_clean and D_corrupted (Eq. 8). Stage one minimises
+Algorithm S1 of the paper. After a warm-up, every epoch solves Eq. 6 for the labels
+(`parts/relabel`) and splits the rows into D_clean and D_corrupted (Eq. 8). Stage one minimises
 
     L_mix(D_clean) + L_lab(D_clean) + lambda_1 L_simsiam(D_corrupted)      (Eq. 9)
 
@@ -10,24 +10,27 @@ and stage two L_mix(D_clean) + L_lab(D_clean) + lambda_2 L_lab(D_corrupted)     
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from csot.methods.core.batches import full_batches, side_by_side
+from csot.methods.core.batches import one_stream, side_by_side
 from csot.methods.core.contract import (
     Batch,
     Judgement,
     Losses,
+    Method,
     Part,
     Predictions,
+    Role,
     Settings,
     Split,
+    Steps,
+    Stream,
     feature_dim,
+    label_probs,
 )
-from csot.methods.core.networks import SingleNetwork
 from csot.methods.parts.csot_settings import CsotSettings
 from csot.methods.parts.losses import (
     cross_entropy,
@@ -39,51 +42,55 @@ from csot.methods.parts.losses import (
 )
 from csot.methods.parts.mixing import Mix, draw_mix
 from csot.methods.parts.relabel import Relabelling, budgets, relabel
-from csot.nets.network import Outputs, Predictor
+from csot.nets.network import Outputs, SimSiamPredictor
+
+WARMUP, CLEAN, CORRUPTED = (Stream(role) for role in (Role.WARMUP, Role.CLEAN, Role.CORRUPTED))
 
 
-class Csot(SingleNetwork):
+class Csot(Method):
     Settings: ClassVar[type[Settings]] = CsotSettings
     about = "relabel by curriculum and structure-aware optimal transport, then train in two stages"
     reference = "Chang, Shi and Wang, NeurIPS 2023"
     settings: CsotSettings
 
-    # Of every row, from the last relabelling.
+    # Per row, from the last relabelling.
     labels: Tensor
-    weights: Tensor
+    confidence: Tensor
     selected: Tensor
     clean: Tensor
     probs: Tensor
+
     semi: Tensor
-    looked: Tensor
+    """Whether stage two has begun."""
+    has_split: Tensor
+    """Whether there was a relabelling."""
 
     def prepare(self) -> None:
         context, settings = self.context, self.settings
-        super().prepare()
         dim = feature_dim(self.network)
-        self.predictor = Predictor(dim, settings.simsiam_hidden, settings.simsiam_norm)
+        self.predictor = SimSiamPredictor(dim, settings.simsiam_hidden, settings.simsiam_norm)
         self.budget = budgets(settings, context.epochs)
         rows, classes = len(context.labels), context.num_classes
         self.register_buffer("labels", context.labels.clone())
-        self.register_buffer("weights", torch.zeros(rows))
+        self.register_buffer("confidence", torch.zeros(rows))
         self.register_buffer("selected", torch.zeros(rows, dtype=torch.bool))
         self.register_buffer("clean", torch.zeros(rows, dtype=torch.bool))
         self.register_buffer("probs", torch.full((rows, classes), 1 / classes))
         self.register_buffer("semi", torch.zeros((), dtype=torch.bool))
-        self.register_buffer("looked", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("has_split", torch.zeros((), dtype=torch.bool))
 
-    # What happens before the steps of an epoch.
+    # Before the steps of an epoch: relabel and split.
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
-        if self._warming_up(epoch):
+        if self._is_warmup(epoch):
             return {"stage": 0}
         rows, budget = self.context.rows, self.budget(epoch)
         seen = self.context.predict(self.network, rows)
         self.probs[rows] = seen.probs
         found = self._relabel(seen, self.context.labels[rows], budget)
-        for name in ("labels", "weights", "selected", "clean"):
+        for name in ("labels", "confidence", "selected", "clean"):
             getattr(self, name)[rows] = self.context.ranks.from_first(getattr(found, name))
-        self.looked.fill_(True)
+        self.has_split.fill_(True)
         corrected, left = self._corrected()[rows], ~self.selected[rows]
         self.semi.fill_(self._is_second_stage(epoch, corrected, left))
         selected = self.selected[rows]
@@ -99,7 +106,7 @@ class Csot(SingleNetwork):
             "plan_converged": float(found.converged.float().mean()),
         }
 
-    def _warming_up(self, epoch: int) -> bool:
+    def _is_warmup(self, epoch: int) -> bool:
         last = self.settings.warmup - (self.settings.warmup_ends == "before")
         return epoch <= last
 
@@ -108,7 +115,7 @@ class Csot(SingleNetwork):
             return False
         if self.settings.switch == "epoch":
             return epoch >= self.settings.supervised_epochs
-        # Once it has happened, it stays (difference 6).
+        # Once stage two has begun, it stays (difference 6).
         return bool(self.semi) or int(corrected.sum()) > int(left.sum())
 
     def _relabel(self, seen: Predictions, given: Tensor, budget: float) -> Relabelling:
@@ -124,17 +131,14 @@ class Csot(SingleNetwork):
 
     # Which rows each step takes.
 
-    def steps(self, epoch: int) -> Iterator[Mapping[str, Tensor]]:
-        rows, size = self.context.rows, self.context.batch_size
-        if self._warming_up(epoch):
-            size *= self.settings.warmup_batch_factor
-            for batch in full_batches(rows, size, self.context.order):
-                yield {"warmup": batch}
-            return
-        sets = {"clean": rows[self.clean[rows].cpu()]}
+    def steps(self, epoch: int) -> Steps:
+        context, rows = self.context, self.context.rows
+        if self._is_warmup(epoch):
+            return one_stream(context, WARMUP, batch_factor=self.settings.warmup_batch_factor)
+        sets = {CLEAN: rows[self.clean[rows].cpu()]}
         if self._uses_corrupted():
-            sets["corrupted"] = rows[self._corrupted()[rows].cpu()]
-        yield from side_by_side(sets, size, self.context.order)
+            sets[CORRUPTED] = rows[self._corrupted()[rows].cpu()]
+        return side_by_side(sets, context.batch_size, context.order)
 
     def _uses_corrupted(self) -> bool:
         return self._has_simsiam() or (bool(self.semi) and self.settings.semi_weight > 0)
@@ -146,11 +150,11 @@ class Csot(SingleNetwork):
     # The losses of one step.
 
     def forward(self, batch: Batch) -> Losses:
-        if "warmup" in batch:
-            return self._warmup(batch["warmup"])
-        # All views are collected first, so that one pass through the network serves them all.
+        if WARMUP in batch:
+            return self._warmup(batch[WARMUP])
+        # All views are collected first, for a single pass through the network.
         views: dict[str, Tensor] = {}
-        clean, corrupted = batch.get("clean"), batch.get("corrupted")
+        clean, corrupted = batch.get(CLEAN), batch.get(CORRUPTED)
         mix = None if clean is None else self._add_clean_views(clean, views)
         if corrupted is not None:
             self._add_corrupted_views(corrupted, views)
@@ -163,8 +167,7 @@ class Csot(SingleNetwork):
         return losses
 
     def _warmup(self, part: Part) -> Losses:
-        weak = part.view(self.context.views.weak, self.context.generator)
-        logits = self.network(weak).logits
+        logits = self.network(self.context.weak_view(part)).logits
         losses = {"warmup": cross_entropy(logits, part.labels)}
         if self.settings.warmup_entropy:
             losses["entropy"] = self.settings.warmup_entropy * negative_entropy(logits)
@@ -184,7 +187,7 @@ class Csot(SingleNetwork):
     def _add_clean_views(self, part: Part, views: dict[str, Tensor]) -> Mix | None:
         settings, context = self.settings, self.context
         count = settings.mixup_views
-        weak = [part.view(context.views.weak, context.generator) for _ in range(count)]
+        weak = [context.weak_view(part) for _ in range(count)]
         if settings.clean_loss == "cross_entropy":
             views["weak"] = weak[0]
             return None
@@ -196,7 +199,7 @@ class Csot(SingleNetwork):
             own_side=settings.mixup_own_side,
         )
         views["mixed"] = mix(torch.cat(weak))
-        views["strong"] = part.view(context.views.strong, context.generator)
+        views["strong"] = context.strong_view(part)
         if settings.targets == "refined" and settings.refine_from == "step":
             views["weak"] = torch.cat(weak)
         return mix
@@ -221,7 +224,7 @@ class Csot(SingleNetwork):
         hot = one_hot(part.labels, self.context.num_classes)
         if settings.targets == "one_hot":
             return hot, hot
-        trust = self.weights[part.rows] if settings.weighted_targets else torch.ones(len(part))
+        trust = self.confidence[part.rows] if settings.weighted_targets else torch.ones(len(part))
         trust = trust.to(hot)
         if weak is None:
             first = mean = self.probs[part.rows]
@@ -240,11 +243,11 @@ class Csot(SingleNetwork):
         context, settings = self.context, self.settings
         labelled = bool(self.semi) and settings.semi_weight > 0
         if self._has_simsiam() or (labelled and settings.corrected_rows != "all"):
-            views["corrupted_first"] = part.view(context.views.weak, context.generator)
+            views["corrupted_first"] = context.weak_view(part)
         if self._has_simsiam() and settings.simsiam_views == "two_weak":
-            views["corrupted_second"] = part.view(context.views.weak, context.generator)
+            views["corrupted_second"] = context.weak_view(part)
         if labelled or (self._has_simsiam() and settings.simsiam_views == "weak_strong"):
-            views["corrupted_strong"] = part.view(context.views.strong, context.generator)
+            views["corrupted_strong"] = context.strong_view(part)
 
     def _corrupted_losses(self, part: Part, seen: dict[str, Outputs]) -> Losses:
         settings, losses = self.settings, Losses()
@@ -277,23 +280,23 @@ class Csot(SingleNetwork):
             return labels, torch.ones_like(sure)
         return labels, (self.selected[part.rows] & (sure >= self.settings.cutoff)).float()
 
-    # What comes out.
+    # Results.
 
     def split(self) -> Split | None:
-        if not bool(self.looked):
+        if not bool(self.has_split):
             return None
         return Split(self.clean, self._corrected(), self.labels)
 
     def judge(self) -> Judgement:
-        """By a last plan over all rows; what network and plan disagree on stays uncertain."""
+        """Judge by a last plan over all rows; trusted where network and plan agree."""
         given = self.context.labels
-        seen = self.context.predict(self.network, self.context.everyone)
+        seen = self.context.predict(self.network, self.context.all_rows)
         found = self._relabel(seen, given, self.budget(self.context.epochs))
         posterior = self.context.ranks.from_first(found.posterior)
         agreed = found.labels == seen.logits.argmax(-1)
         return Judgement(
             posterior=posterior,
             trusted=self.context.ranks.from_first(found.selected & agreed),
-            scores=posterior.gather(1, given.clamp(min=0)[:, None])[:, 0],
+            scores=label_probs(posterior, given),
             features=seen.features,
         )

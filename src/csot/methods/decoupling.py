@@ -1,10 +1,10 @@
-"""Decoupling: when to update is decided apart from how. Two networks learn where they disagree.
+"""Decoupling: two networks learn only from the rows on which they disagree.
 
 With m_i = [argmax p1(x_i) != argmax p2(x_i)], or 1 in the warm-up, each network minimises
 
     sum_i m_i CE(p(x_i), y_i) / max(0.1 B, sum_i m_i)
 
-where the 0.1 B keeps a few disagreeing rows from steering a whole step.
+where 0.1 B keeps a few disagreeing rows from dominating a step.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods.core.contract import Batch, Losses, Settings
-from csot.methods.core.networks import Peers
+from csot.methods.core.batches import one_stream
+from csot.methods.core.contract import Batch, Losses, Method, Role, Settings, Steps, Stream
+from csot.methods.core.networks import peer_logits
 from csot.methods.parts.losses import each_cross_entropy
 from csot.methods.parts.selection import mean_over
 
@@ -28,20 +29,23 @@ class DecouplingSettings(Settings):
     """The divisor is at least this share of the batch."""
 
 
-class Decoupling(Peers):
+class Decoupling(Method):
     Settings: ClassVar[type[Settings]] = DecouplingSettings
     about = "two networks that learn only from the rows they disagree on"
     reference = "Malach and Shalev-Shwartz, NIPS 2017"
+    network_count = 2
     settings: DecouplingSettings
 
-    def stream(self, epoch: int) -> str:
-        return "warmup" if epoch <= self.settings.warmup else "all"
+    def steps(self, epoch: int) -> Steps:
+        """Rows without a label are left out."""
+        role = Role.WARMUP if epoch <= self.settings.warmup else Role.TRAIN
+        return one_stream(self.context, Stream(role), only_labelled=True)
 
     def forward(self, batch: Batch) -> Losses:
-        (name, part), ranks = next(iter(batch.items())), self.context.ranks
-        logits = self.logits_of(part)
+        [(stream, part)], ranks = batch.items(), self.context.ranks
+        logits = peer_logits(self.networks, part, self.context)
         disputed: Tensor = logits[0].argmax(-1) != logits[1].argmax(-1)
-        mask = torch.ones_like(disputed) if name == "warmup" else disputed
+        mask = torch.ones_like(disputed) if stream.role is Role.WARMUP else disputed
         least = max(1.0, self.settings.least_share * part.whole)
         return {
             f"network{number}": mean_over(

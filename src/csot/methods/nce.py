@@ -8,8 +8,9 @@ are the k nearest neighbours of sample i.
                          the kept rows of s < 1/2, features and logits summed over both networks;
                          the winner is used if (1/k) sum_{j in N(u)} D(p_u, y_j) <= tau_c
 
-Two networks take turns (`_turns`). A turn minimises the mixup loss of the kept rows, their labels
-refined with w = 1 - s, a penalty, and the cross-entropy of strong views with corrected labels.
+Two networks take turns (`core/networks`). A turn minimises the mixup loss of the kept rows, their
+labels refined with w = 1 - s, a penalty, and the cross-entropy of strong views with corrected
+labels.
 """
 
 from __future__ import annotations
@@ -22,14 +23,24 @@ from pydantic import Field
 from torch import Tensor
 
 from csot._core.neighbours import nearest_among, nearest_others
-from csot.methods.core.contract import Judgement, Losses, Part, Predictions, Settings, Split
-from csot.methods.core.networks import TakingTurns, WarmupSettings
+from csot.methods.core.contract import (
+    Batch,
+    Judgement,
+    Losses,
+    Method,
+    Part,
+    Predictions,
+    Settings,
+    Split,
+    Steps,
+)
+from csot.methods.core.networks import Turns, WarmupSettings
 from csot.methods.parts.losses import cross_entropy, prior_penalty, refine
 from csot.methods.parts.mixing import draw_mix, mean_probs
 
 SMOOTHING = 1e-4
 FEWEST_KEPT = 10
-"""Labels are corrected only if there are more than so many times k kept rows to vote."""
+"""Labels are corrected only if more than this many times k kept rows can vote."""
 
 
 class NceSettings(WarmupSettings):
@@ -47,37 +58,51 @@ class NceSettings(WarmupSettings):
     prior_penalty: float = Field(1.0, ge=0)
 
 
-class Nce(TakingTurns):
+class Nce(Method):
     Settings: ClassVar[type[Settings]] = NceSettings
     about = "neighbours' predictions verify labels, neighbours' labels correct them"
     reference = "Li, Li, Liu and Yu, ECCV 2022"
-    led_by_labelled = False
+    network_count = 2
     settings: NceSettings
 
     corrected: Tensor
     """(2, N) labels for each network's turn, -1 for none."""
 
     def prepare(self) -> None:
-        super().prepare()
+        self.turns = Turns(self.context, self.settings, led_by_labelled=False)
         self.register_buffer("corrected", torch.full((2, len(self.context.labels)), -1))
 
-    def look(self, rows: Tensor) -> dict[str, float]:
-        ranks, given = self.context.ranks, self.context.labels[rows]
+    def begin_epoch(self, epoch: int) -> dict[str, float]:
+        self.turns.begin_epoch(epoch)
+        if self.turns.is_warmup(epoch):
+            return {"stage": 0}
+        self._select(self.context.rows)
+        corrected = float((self.corrected >= 0).sum()) / 2
+        return {"stage": 1, "clean": self.turns.mean_clean(), "corrected": corrected}
+
+    def _select(self, rows: Tensor) -> None:
+        """Set the trust in each label, which labels are kept, and the corrected labels."""
+        ranks, given, turns = self.context.ranks, self.context.labels[rows], self.turns
         seen = [self.context.predict(network, rows) for network in self.networks]
         scores = torch.stack([verify(one, given, self.settings.neighbours) for one in seen])
         scores = ranks.from_first(scores)
-        self.trust[:, rows] = 1 - scores
-        self.clean[:, rows] = (scores < self.settings.verification) & (given >= 0)
+        turns.trust[:, rows] = 1 - scores
+        turns.clean[:, rows] = (scores < self.settings.verification) & (given >= 0)
         both = Predictions(seen[0].logits + seen[1].logits, seen[0].features + seen[1].features)
         for number in range(2):
-            kept, trust = self.clean[1 - number, rows], self.trust[1 - number, rows]
+            kept, trust = turns.clean[1 - number, rows], turns.trust[1 - number, rows]
             found = correct(
                 both, given, kept, trust, self.settings.neighbours, self.settings.correction
             )
             self.corrected[number, rows] = ranks.from_first(found)
-        return {"corrected": float((self.corrected >= 0).sum()) / 2}
 
-    def turn(self, number: int, labelled: Part | None, unlabelled: Part | None) -> Losses:
+    def steps(self, epoch: int) -> Steps:
+        return self.turns.steps(epoch)
+
+    def forward(self, batch: Batch) -> Losses:
+        if warmup := self.turns.warmup_losses(self.networks, batch):
+            return warmup
+        number, labelled, unlabelled = self.turns.parts(batch)
         settings, context = self.settings, self.context
         mixed, targets = [], context.labels.new_zeros(0)
         strong, labels = [], []
@@ -85,10 +110,10 @@ class Nce(TakingTurns):
             inputs, targets = self._mixed(number, labelled)
             mixed.append(inputs)
             if settings.strong_kept:
-                strong.append(labelled.view(context.views.strong, context.generator))
+                strong.append(context.strong_view(labelled))
                 labels.append(labelled.labels)
         if unlabelled is not None:
-            strong.append(unlabelled.view(context.views.strong, context.generator))
+            strong.append(context.strong_view(unlabelled))
             labels.append(self.corrected[number, unlabelled.rows])
         logits = self.networks[number](torch.cat([*mixed, *strong])).logits
         first, rest = logits[: len(targets)], logits[len(targets) :]
@@ -103,24 +128,27 @@ class Nce(TakingTurns):
     def _mixed(self, number: int, part: Part) -> tuple[Tensor, Tensor]:
         """Inputs and targets (2b, C): two weak views of kept rows, labels refined, mixed."""
         context, settings = self.context, self.settings
-        views = [part.view(context.views.weak, context.generator) for _ in range(2)]
+        views = [context.weak_view(part) for _ in range(2)]
         probs = mean_probs(self.networks[number], views)
-        trust = self.trust[1 - number, part.rows]
+        trust = self.turns.trust[1 - number, part.rows]
         refined = refine(part.labels, probs, trust, settings.temperature)
         mix = draw_mix(2 * part.whole, settings.mixup_alpha, context.generator, context.ranks)
         return mix(torch.cat(views)), mix(refined.repeat(2, 1))
 
+    def after_step(self, batch: Batch) -> None:
+        self.turns.after_step(batch)
+
     def split(self) -> Split | None:
-        if not bool(self.looked):
+        if not bool(self.turns.has_split):
             return None
         first, second = self.corrected
         labels = torch.where(first >= 0, first, second)
-        kept = self.clean.all(0)
+        kept = self.turns.clean.all(0)
         return Split(kept, (labels >= 0) & ~kept, labels)
 
     def judge(self) -> Judgement:
-        """What the neighbours predict, on average over both networks."""
-        rows, given = self.context.everyone, self.context.labels
+        """Judge by the predictions of the neighbours, on average over both networks."""
+        rows, given = self.context.all_rows, self.context.labels
         seen = [self.context.predict(network, rows) for network in self.networks]
         count = self.settings.neighbours
         scores = torch.stack([verify(one, given, count) for one in seen]).mean(0)
@@ -158,16 +186,14 @@ def correct(
     return found
 
 
-# Jensen-Shannon divergence, to base 2: 0 for equal distributions, 1 for disjoint ones.
-#
-# JS(p, q) = (1/2) sum_k (p_k log p_k/m_k + q_k log q_k/m_k),    m = (p + q) / 2
-
-
 def js_to_labels(probs: Tensor, smoothing: float) -> Tensor:
-    """(N, C) -> (N, C): from each row to each class's smoothed one-hot vector.
+    """(N, C) -> (N, C): Jensen-Shannon divergence of each row from each smoothed one-hot vector.
 
-    That vector has 1 - smoothing at the class and `smoothing` everywhere else; NCE does not
-    normalise it. So all but one of the C terms are the same for every class.
+        JS(p, q) = (1/2) sum_k (p_k log p_k/m_k + q_k log q_k/m_k),    m = (p + q) / 2
+
+    to base 2: 0 for equal distributions, 1 for disjoint ones. The vector of a class has
+    1 - smoothing at the class and `smoothing` everywhere else; NCE does not normalise it. So all
+    but one of the C terms are the same for every class.
     """
     off = _terms(probs, torch.full_like(probs, smoothing))
     on = _terms(probs, torch.full_like(probs, 1 - smoothing))
@@ -175,7 +201,7 @@ def js_to_labels(probs: Tensor, smoothing: float) -> Tensor:
 
 
 def _terms(p: Tensor, q: Tensor) -> Tensor:
-    """(..., C): what each class adds to JS(p, q)."""
+    """(..., C): the term of each class in JS(p, q)."""
     mean = (p + q) / 2
     nats = torch.xlogy(p, p) - torch.xlogy(p, mean) + torch.xlogy(q, q) - torch.xlogy(q, mean)
     return nats / (2 * math.log(2))

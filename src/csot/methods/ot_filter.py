@@ -1,30 +1,47 @@
-"""OT-Filter: a label is kept if the sample is transported to its class's centre.
+"""OT-Filter: a label is kept if the sample is transported to the centre of its class.
 
 Every epoch after the warm-up, centres of the given classes are matched with the samples by optimal
-transport (`_class_transport`), once with all labels and once more with centres of the samples whose
-label agreed; agreement with the second plan keeps a label. One network then trains by MixMatch
-(`_mixmatch`), on strong views: kept labels as they are, the others guessed from its own
-predictions of two weak views, sharpened.
+transport (`class_plan`), first with all labels, then with centres of the samples whose label
+agreed; labels that agree with the second plan are kept. One network then trains by MixMatch
+(`parts/mixing`) on strong views: kept labels as they are, the others guessed from its own
+predictions for two weak views, sharpened.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods.core.batches import full_batches, side_by_side
-from csot.methods.core.contract import Batch, Judgement, Losses, Part, Predictions, Settings, Split
-from csot.methods.core.networks import SingleNetwork, WarmupSettings, warmup_loss
+from csot.methods.core.batches import one_stream, side_by_side
+from csot.methods.core.contract import (
+    Batch,
+    Judgement,
+    Losses,
+    Method,
+    Part,
+    Predictions,
+    Role,
+    Settings,
+    Split,
+    Steps,
+    Stream,
+    label_probs,
+)
+from csot.methods.core.networks import WarmupSettings, warmup_loss
 from csot.methods.parts.losses import one_hot
 from csot.methods.parts.mixing import Side, guess, linear_ramp, mean_probs, mixmatch
 from csot.ot.arrays import as_tensor
 from csot.ot.numerics import ConvergenceWarning, widest_float
 from csot.ot.solve import solve
+
+WARMUP = Stream(Role.WARMUP)
+LABELLED, UNLABELLED = Stream(Role.LABELLED), Stream(Role.UNLABELLED)
+OFFSET = 1e-6
+"""e: keeps the slope at an empty entry finite."""
 
 
 class OtFilterSettings(WarmupSettings):
@@ -43,21 +60,22 @@ class OtFilterSettings(WarmupSettings):
     mixup_alpha: float = Field(4.0, gt=0)
 
 
-class OtFilter(SingleNetwork):
+class OtFilter(Method):
     Settings: ClassVar[type[Settings]] = OtFilterSettings
     about = "keep labels that optimal transport to class centres confirms, then MixMatch"
     reference = "Feng, Ren and Xie, CVPR 2023"
     settings: OtFilterSettings
 
     labels: Tensor
+    """(N,) labels of the plan."""
     clean: Tensor
-    looked: Tensor
+    """(N,) bool: the plan agrees with the given label."""
+    has_plan: Tensor
 
     def prepare(self) -> None:
-        super().prepare()
         self.register_buffer("labels", self.context.labels.clone())
         self.register_buffer("clean", self.context.labels >= 0)
-        self.register_buffer("looked", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("has_plan", torch.zeros((), dtype=torch.bool))
         self.epoch = 0
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
@@ -68,7 +86,7 @@ class OtFilter(SingleNetwork):
         plan = self._plan(self.context.predict(self.network, rows), self.context.labels[rows])
         self.labels[rows] = self.context.ranks.from_first(plan.argmax(-1))
         self.clean[rows] = self.labels[rows] == self.context.labels[rows]
-        self.looked.fill_(True)
+        self.has_plan.fill_(True)
         return {"stage": 1, "clean": float(self.clean[rows].sum())}
 
     def _plan(self, seen: Predictions, given: Tensor) -> Tensor:
@@ -90,22 +108,20 @@ class OtFilter(SingleNetwork):
             labels = torch.where(plan.argmax(-1) == given, given, -1)
         return plan
 
-    def steps(self, epoch: int) -> Iterator[Mapping[str, Tensor]]:
-        rows, size, order = self.context.rows, self.context.batch_size, self.context.order
+    def steps(self, epoch: int) -> Steps:
+        context, factor = self.context, self.settings.warmup_batch_factor
         if epoch <= self.settings.warmup:
-            for batch in full_batches(rows, size * self.settings.warmup_batch_factor, order):
-                yield {"warmup": batch}
-            return
-        kept = self.clean.cpu()[rows]
-        sets = {"labelled": rows[kept], "unlabelled": rows[~kept]}
-        yield from side_by_side(sets, size, order, led_by="labelled")
+            return one_stream(context, WARMUP, batch_factor=factor)
+        kept = self.clean.cpu()[context.rows]
+        sets = {LABELLED: context.rows[kept], UNLABELLED: context.rows[~kept]}
+        return side_by_side(sets, context.batch_size, context.order, led_by=LABELLED)
 
     def forward(self, batch: Batch) -> Losses:
         settings, context = self.settings, self.context
-        if "warmup" in batch:
+        if WARMUP in batch:
             entropy = settings.warmup_entropy
-            return {"warmup": warmup_loss(self.network, batch["warmup"], context, entropy)}
-        labelled, unlabelled = batch.get("labelled"), batch.get("unlabelled")
+            return {"warmup": warmup_loss(self.network, batch[WARMUP], context, entropy)}
+        labelled, unlabelled = batch.get(LABELLED), batch.get(UNLABELLED)
         return mixmatch(
             self.network,
             None if labelled is None else self._kept(labelled),
@@ -120,50 +136,39 @@ class OtFilter(SingleNetwork):
         return Side(self._strong_views(part), one_hot(part.labels, self.context.num_classes))
 
     def _guessed(self, part: Part) -> Side:
-        views, generator = self.context.views, self.context.generator
-        weak = [part.view(views.weak, generator) for _ in range(2)]
+        weak = [self.context.weak_view(part) for _ in range(2)]
         targets = guess([mean_probs(self.network, weak)], self.settings.temperature)
         return Side(self._strong_views(part), targets)
 
     def _strong_views(self, part: Part) -> list[Tensor]:
-        return [part.view(self.context.views.strong, self.context.generator) for _ in range(2)]
+        return [self.context.strong_view(part) for _ in range(2)]
 
     def split(self) -> Split | None:
-        if not bool(self.looked):
+        if not bool(self.has_plan):
             return None
         return Split(self.clean, ~self.clean, self.labels)
 
     def judge(self) -> Judgement:
-        """By a last plan over all rows; what network and plan disagree on stays uncertain."""
+        """Judge by a last plan over all rows; trusted where network and plan agree."""
         given = self.context.labels
-        seen = self.context.predict(self.network, self.context.everyone)
+        seen = self.context.predict(self.network, self.context.all_rows)
         plan = self._plan(seen, given)
         posterior = (plan / plan.sum(-1, keepdim=True)).to(seen.logits)
         posterior = self.context.ranks.from_first(posterior)
         return Judgement(
             posterior=posterior,
             trusted=posterior.argmax(-1) == seen.logits.argmax(-1),
-            scores=posterior.gather(1, given.clamp(min=0)[:, None])[:, 0],
+            scores=label_probs(posterior, given),
         )
 
 
-# Which class each sample is transported to: OT between samples and one centre for each class.
-#
-#     min_Q  <D, Q> + epsilon <Q, log Q> + sum_ik (Q_ik + e)^p      Q1 = 1/N,  Q'1 = 1/C
-#
-# D holds Euclidean distances. The last term is concave (p < 1): it wants every sample to go to few
-# classes. It is minimised by linearising it a few times: D + p (Q + e)^(p - 1).
-#
-# A centre is the entropic Wasserstein barycentre of its class with one support point. From one
-# point there is a single plan, which sends the same mass to every sample: the fixed point of the
-# barycentre's iteration is the mean, whatever the regularisation.
-
-OFFSET = 1e-6
-"""e: keeps the slope at an empty entry finite."""
-
-
 def class_centres(features: Tensor, labels: Tensor, fallback: Tensor) -> Tensor:
-    """(n, F), (n,) -> (C, F) means; a class without a sample keeps its row of `fallback`."""
+    """(n, F), (n,) -> (C, F) means; a class without a sample keeps its row of `fallback`.
+
+    A centre is the entropic Wasserstein barycentre of its class with one support point. From one
+    point there is a single plan, which sends the same mass to every sample, so the fixed point of
+    the barycentre's iteration is the mean, whatever the regularisation.
+    """
     hot = one_hot(labels, len(fallback)).to(features)
     counts = hot.sum(0)[:, None]
     return torch.where(counts > 0, hot.T @ features / counts.clamp(min=1), fallback)
@@ -172,7 +177,14 @@ def class_centres(features: Tensor, labels: Tensor, fallback: Tensor) -> Tensor:
 def class_plan(
     features: Tensor, centres: Tensor, *, epsilon: float, power: float, rounds: int
 ) -> Tensor:
-    """(n, C) plan after `rounds` linearisations, the first of them without the concave term."""
+    """(n, C) plan between samples and one centre per class, after `rounds` linearisations.
+
+        min_Q  <D, Q> + epsilon <Q, log Q> + sum_ik (Q_ik + e)^p      Q1 = 1/N,  Q'1 = 1/C
+
+    D holds Euclidean distances. The last term is concave (p < 1): it favours plans that send each
+    sample to few classes. It is linearised repeatedly: D + p (Q + e)^(p - 1). The first round is
+    without it.
+    """
     cost = torch.cdist(features, centres)
     plan, slope = torch.empty(0), torch.zeros_like(cost)
     for _ in range(rounds):
@@ -182,9 +194,9 @@ def class_plan(
 
 
 def _transport(cost: Tensor) -> Tensor:
-    """Entropic OT of weight 1 with uniform marginals; constants of a row do not matter to it."""
+    """Entropic OT of weight 1 with uniform marginals; constants per row do not matter."""
     with warnings.catch_warnings():
-        # A plan that is feasible but not quite optimal is good enough for one epoch.
+        # A feasible plan is good enough for one epoch; non-convergence is expected here.
         warnings.simplefilter("ignore", ConvergenceWarning)
         plan = solve(log_probs=(-cost).log_softmax(-1), epsilon=1.0)
     return as_tensor("coupling", plan.coupling)

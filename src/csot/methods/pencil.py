@@ -7,23 +7,33 @@ With p the prediction, B rows and C classes, means over the batch,
     stage two      KL(p, q) / C + alpha CE(q, y) + beta H(p) / C,  then  z <- z - lambda dL/dz
     stage three    KL(p, q) / C, the labels frozen
 
-Stage three has a learning rate of its own, divided by 10 after each third of it. (The published
-code divides by floor, which makes it zero.)
+Stage three has its own learning rate, divided by 10 after each third of the stage. (The published
+code uses integer division, which makes it zero.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot.methods.core.batches import full_batches
-from csot.methods.core.contract import Batch, Judgement, Losses, Settings, Split
-from csot.methods.core.networks import SingleNetwork, judge_by_probabilities
+from csot.methods.core.batches import one_stream
+from csot.methods.core.contract import (
+    Batch,
+    Judgement,
+    Losses,
+    Method,
+    Role,
+    Settings,
+    Split,
+    Steps,
+    Stream,
+)
 from csot.methods.parts.losses import cross_entropy, each_cross_entropy, negative_entropy, one_hot
+
+STAGES = (Role.WARMUP, Role.TRAIN, Role.FINETUNE)
 
 
 class PencilSettings(Settings):
@@ -34,11 +44,11 @@ class PencilSettings(Settings):
     start: float = Field(10.0, gt=0)
     """K."""
     compatibility: float = Field(0.02, ge=0)
-    """alpha: how hard the given labels hold the learned ones. At rest q is (p + alpha C e_y) over
-    (1 + alpha C), so that no label changes unless alpha < 1 / C."""
+    """alpha: how strongly learned labels are pulled towards the given ones. In equilibrium q is
+    (p + alpha C e_y) / (1 + alpha C), so that no label changes unless alpha < 1 / C."""
     compatibility_on: Literal["distribution", "logits"] = "distribution"
-    """CE(q, y) as above, or the published code's, which takes q for logits: a second softmax that
-    holds labels far less. The published alphas, 0.1 to 0.4, were found with it."""
+    """CE(q, y) as above, or as in the published code, which takes q for logits: a second softmax
+    that pulls far less. The published alphas, 0.1 to 0.4, were found with it."""
     entropy: float = Field(0.1, ge=0)
     """beta."""
     label_rate: float = Field(600.0, ge=0)
@@ -47,55 +57,52 @@ class PencilSettings(Settings):
     """Learning rate at the beginning of stage three; None leaves it to the schedule."""
 
 
-class Pencil(SingleNetwork):
+class Pencil(Method):
     Settings: ClassVar[type[Settings]] = PencilSettings
     about = "labels as parameters, learned by back-propagation"
     reference = "Yi and Wu, CVPR 2019"
     settings: PencilSettings
 
     label_logits: Tensor
-    learning: Tensor
+    """(N, C) z."""
+    has_learned: Tensor
+    """Whether stage two has begun."""
 
     def prepare(self) -> None:
         context = self.context
-        super().prepare()
         hot = one_hot(context.labels, context.num_classes)
-        # No parameter: plain gradient descent is part of the method, whatever the optimiser is.
+        # A buffer, as the method itself updates it by plain gradient descent.
         self.register_buffer("label_logits", self.settings.start * hot)
-        self.register_buffer("learning", torch.zeros((), dtype=torch.bool))
-        self._seen: Tensor | None = None
+        self.register_buffer("has_learned", torch.zeros((), dtype=torch.bool))
+        self._logits: Tensor | None = None
 
     def _stage(self, epoch: int) -> int:
         first = self.settings.first_stage
         return 1 + (epoch > first) + (epoch > first + self.settings.second_stage)
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
-        self.learning.fill_(self._stage(epoch) > 1)
+        self.has_learned.fill_(self._stage(epoch) > 1)
         changed = self._corrected()[self.context.rows]
         return {"stage": self._stage(epoch), "corrected": int(changed.sum())}
 
-    def tune(self, epoch: int, group: dict[str, Any]) -> None:
+    def update_param_group(self, epoch: int, group: dict[str, Any]) -> None:
         before = self.settings.first_stage + self.settings.second_stage
         if self.settings.final_rate is not None and self._stage(epoch) == 3:
             thirds = 3 * (epoch - 1 - before) // max(1, self.context.epochs - before)
             group["lr"] = self.settings.final_rate * 0.1**thirds
 
-    def steps(self, epoch: int) -> Iterator[Mapping[str, Tensor]]:
-        name = ("plain", "learn", "frozen")[self._stage(epoch) - 1]
-        rows, size = self.context.rows, self.context.batch_size
-        for batch in full_batches(rows, size, self.context.order):
-            yield {name: batch}
+    def steps(self, epoch: int) -> Steps:
+        return one_stream(self.context, Stream(STAGES[self._stage(epoch) - 1]))
 
     def forward(self, batch: Batch) -> Losses:
-        (name, part) = next(iter(batch.items()))
-        weak = part.view(self.context.views.weak, self.context.generator)
-        logits = self.network(weak).logits
-        if name == "plain":
+        [(stream, part)] = batch.items()
+        logits = self.network(self.context.weak_view(part)).logits
+        if stream.role is Role.WARMUP:
             return {"cross_entropy": cross_entropy(logits, part.labels)}
         label_logits, classes = self.label_logits[part.rows], self.context.num_classes
         losses = {"classification": divergence(logits, label_logits).mean() / classes}
-        if name == "learn":
-            self._seen = logits.detach()
+        if stream.role is Role.TRAIN:
+            self._logits = logits.detach()
             held = self._compatibility(label_logits, part.labels).mean()
             losses["compatibility"] = self.settings.compatibility * held
             losses["entropy"] = -self.settings.entropy / classes * negative_entropy(logits)
@@ -108,25 +115,25 @@ class Pencil(SingleNetwork):
         return each_cross_entropy(label_logits, labels)
 
     def after_step(self, batch: Batch) -> None:
-        if "learn" not in batch or self._seen is None:
+        [(stream, part)], ranks = batch.items(), self.context.ranks
+        if stream.role is not Role.TRAIN or self._logits is None:
             return
-        part, ranks = batch["learn"], self.context.ranks
-        # Apart from the network's gradient, which the optimiser may have scaled or clipped.
+        # Computed again, as the loop may have scaled or clipped the gradients.
         with torch.enable_grad():
             z = self.label_logits[part.rows].requires_grad_()
-            each = divergence(self._seen, z) / self.context.num_classes
+            each = divergence(self._logits, z) / self.context.num_classes
             each = each + self.settings.compatibility * self._compatibility(z, part.labels)
             (gradient,) = torch.autograd.grad(each.sum() / part.whole, z)
         rows, moves = ranks.gather(part.rows), ranks.gather(gradient)
         self.label_logits.index_add_(0, rows, moves, alpha=-self.settings.label_rate)
-        self._seen = None
+        self._logits = None
 
     def _corrected(self) -> Tensor:
         given = self.context.labels
         return (self.label_logits.argmax(-1) != given) & (given >= 0)
 
     def split(self) -> Split | None:
-        if not bool(self.learning):
+        if not bool(self.has_learned):
             return None
         changed = self._corrected()
         trained = torch.zeros_like(changed)
@@ -134,12 +141,12 @@ class Pencil(SingleNetwork):
         return Split(trained & ~changed, trained & changed, self.label_logits.argmax(-1))
 
     def judge(self) -> Judgement:
-        """By the learned labels; for rows held out, which have none, by the network."""
-        posterior = self.context.predict(self.network, self.context.everyone).probs
-        if bool(self.learning):
+        """Judge by the learned labels; held-out rows, which have none, by the network."""
+        posterior = self.context.predict(self.network, self.context.all_rows).probs
+        if bool(self.has_learned):
             rows = self.context.rows
             posterior[rows] = self.label_logits[rows].softmax(-1)
-        return judge_by_probabilities(posterior, self.context.labels)
+        return Judgement.from_probs(posterior, self.context.labels)
 
 
 def divergence(logits: Tensor, label_logits: Tensor) -> Tensor:

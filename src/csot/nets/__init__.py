@@ -1,10 +1,10 @@
-"""Networks: inputs -> logits and features."""
+"""Networks: inputs -> logits and features. Knows no losses."""
 
 from csot.nets.adapter import Adapted
 from csot.nets.backbones import NETWORKS
 from csot.nets.build import build_network
 from csot.nets.errors import NetworkError, NetworkWarning
-from csot.nets.network import Network, Outputs, Predictor
+from csot.nets.network import Network, Outputs, SimSiamPredictor
 from csot.nets.weights import load_weights
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "NetworkError",
     "NetworkWarning",
     "Outputs",
-    "Predictor",
+    "SimSiamPredictor",
     "build_network",
     "load_weights",
 ]

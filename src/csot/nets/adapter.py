@@ -1,4 +1,4 @@
-"""Any module of the user's as a network that returns logits and features."""
+"""Wrap a module of the user so that it returns logits and features."""
 
 from __future__ import annotations
 
@@ -16,8 +16,15 @@ REMEDY = "let it return a pair (logits, features)"
 class Adapted(nn.Module):
     """A module that returns logits (B, C), or a pair of logits and features (B, F).
 
-    In the first case the features are what its last linear layer read. How long they are is found
-    by passing zeros through the module once, so a wrong one is found out before the training.
+    In the first case the features are the inputs of its last linear layer. Their length is found by
+    passing zeros through the module once, so a module that does not fit fails before the training.
+
+    Parameters
+    ----------
+    module : nn.Module
+    num_classes : int
+    shape : tuple of int
+        Shape of one input.
     """
 
     def __init__(self, module: nn.Module, num_classes: int, shape: tuple[int, ...]):
@@ -29,7 +36,7 @@ class Adapted(nn.Module):
     def forward(self, inputs: Tensor) -> Outputs:
         seen: list[Tensor] = []
         last = last_linear(self.module, self.num_classes)
-        # The hooks live for one call only: a copy of this network must not write into this one.
+        # Hooks for one call only: a copy of this network must not write into this one.
         hooks = [
             part.register_forward_pre_hook(lambda _, given: seen.append(given[0])) for part in last
         ]
@@ -42,8 +49,8 @@ class Adapted(nn.Module):
         if isinstance(result, Tensor):
             if not seen:
                 raise NetworkError(
-                    f"{name} returned logits, and no linear layer whose inputs could serve as "
-                    f"features was called: {REMEDY}"
+                    f"{name} returned logits, but called no linear layer whose inputs could serve "
+                    f"as features: {REMEDY}"
                 )
             return self._checked(result, seen[-1])
         if isinstance(result, tuple | list) and len(result) == 2:
@@ -51,7 +58,7 @@ class Adapted(nn.Module):
         raise NetworkError(f"{name} returned {_described(result)}: {REMEDY}")
 
     def _probe(self, shape: tuple[int, ...]) -> int:
-        """The length of the features. Leaves the module as it was, running means included."""
+        """Find the length of the features; leaves the module unchanged, running means included."""
         modes = {part: part.training for part in self.module.modules()}
         first = next(self.module.parameters(), torch.empty(0))
         self.module.eval()
@@ -68,8 +75,8 @@ class Adapted(nn.Module):
         for kind, value in (("logits", logits), ("features", features)):
             if not isinstance(value, Tensor) or value.ndim != 2:
                 raise NetworkError(
-                    f"the {kind} of {name} are {_described(value)}, not a matrix with one row for "
-                    f"each sample: {REMEDY}"
+                    f"the {kind} of {name} are {_described(value)}, not a matrix with one row "
+                    f"per sample: {REMEDY}"
                 )
         if logits.shape[1] != self.num_classes:
             raise NetworkError(
@@ -80,9 +87,9 @@ class Adapted(nn.Module):
 
 
 def last_linear(module: nn.Module, num_classes: int) -> list[nn.Linear]:
-    """The classifier: the linear layer defined last, among those with one output for each class.
+    """The classifier: the linear layer defined last, among those with one output per class.
 
-    Empty where there is no linear layer; such a module may still return a pair.
+    Empty if there is no linear layer; such a module may still return a pair.
     """
     linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
     fitting = [part for part in linear if part.out_features == num_classes]

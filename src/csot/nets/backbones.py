@@ -1,4 +1,4 @@
-"""The backbones by name: what each is made from, and which inputs it takes."""
+"""The backbones by name, with their options."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def mlp(
     dropout: float = 0.0,
     input_dropout: float = 0.0,
 ) -> nn.Module:
-    """Two layers of `width`, unless `hidden` lists others."""
+    """Two layers of `width` units, or the layers listed in `hidden`."""
     hidden = (width, width) if hidden is None else hidden
     return MLP(math.prod(shape), hidden, norm, dropout, input_dropout)
 
@@ -72,7 +72,7 @@ NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
 def build_backbone(
     name: str, shape: Shape, width: int | None, options: Mapping[str, Any]
 ) -> nn.Module:
-    """(B, *shape) -> (B, dim)."""
+    """Build a backbone, (B, *shape) -> (B, dim)."""
     if name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
     build = NETWORKS[name]
@@ -82,7 +82,7 @@ def build_backbone(
         if key not in known:
             raise unknown(f"option of {name} called", key, known)
     if width is not None and width < 1:
-        raise NetworkError(f"width is {width}: it must be 1 at least")
+        raise NetworkError(f"width is {width}: it must be at least 1")
     return build(shape, **given)
 
 

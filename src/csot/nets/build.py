@@ -1,4 +1,4 @@
-"""A network by its name, from a callable, or from a module of the user's."""
+"""Build a network from a name, from a callable, or from a module of the user."""
 
 from __future__ import annotations
 
@@ -30,18 +30,34 @@ def build_network(
     seed: int = 0,
     **options: Any,
 ) -> nn.Module:
-    """A module that maps inputs (B, *shape) to `Outputs`: logits (B, C) and features (B, F).
+    """Build a network that maps inputs (B, *shape) to `Outputs`.
 
-    `name` is one of `NETWORKS`, or `"package.module:callable"`, or a callable: these two are
-    called with `num_classes` and `shape`. A module is taken as it is. See `Adapted` for what a
-    module of yours may return.
+    Parameters
+    ----------
+    name : str, callable or nn.Module
+        One of `NETWORKS`; or `"package.module:callable"` or a callable, which is called with
+        `num_classes` and `shape`; or a module. See `Adapted` for what your own module may return.
+    shape : tuple of int
+        Shape of one input.
+    num_classes : int
+    width : int, optional
+        Width of the backbone.
+    feature_dim : int, optional
+        Output size of the head; implies a linear head.
+    head : {"linear", "none"}, optional
+    weights : str or Path, optional
+        Local file of parameters to load.
+    seed : int
+        Seed of the initial parameters; the global generator is left unchanged.
+    **options
+        Options of the backbone: `norm`, `hidden`, `final_norm` ...
 
-    A `feature_dim` asks for a linear head of that size, unless `head` says otherwise. `options` go
-    to the backbone: `norm`, `hidden`, `final_norm` and the like. `weights` is a local file.
-    The parameters depend on `seed`; the global generator is left as it was.
+    Returns
+    -------
+    nn.Module
     """
     if num_classes < 2:
-        raise NetworkError(f"num_classes is {num_classes}: a classifier needs two at least")
+        raise NetworkError(f"num_classes is {num_classes}: a classifier needs at least two")
     with seeded(seed):
         if isinstance(name, str) and ":" not in name:
             if head is None:
@@ -51,8 +67,10 @@ def build_network(
         else:
             ours = {"width": width, "feature_dim": feature_dim, "head": head, **options}
             if given := [key for key, value in ours.items() if value is not None]:
-                raise NetworkError(f"{given[0]} is for the networks of csot: set it in your own")
-            network = _own(name, shape, num_classes)
+                raise NetworkError(
+                    f"{given[0]} is for the networks of csot: set it in your own network"
+                )
+            network = _adapted(name, shape, num_classes)
     if weights is not None:
         load_weights(network, Path(weights))
     return network
@@ -60,16 +78,16 @@ def build_network(
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Inside, the global generator of the CPU starts from `seed`; after, it is as it was.
+    """Seed the global CPU generator inside the block; restore it afterwards.
 
-    Layers draw their first parameters from the global generator, and take no other.
+    Layers draw their initial parameters from the global generator, and accept no other.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 
 
-def _own(
+def _adapted(
     source: str | nn.Module | Callable[..., nn.Module], shape: tuple[int, ...], num_classes: int
 ) -> nn.Module:
     if isinstance(source, Network | Adapted):
@@ -80,7 +98,7 @@ def _own(
     module = build(num_classes=num_classes, shape=shape)
     if not isinstance(module, nn.Module):
         raise NetworkError(f"{source} returned a {type(module).__name__}, not a torch.nn.Module")
-    return _own(module, shape, num_classes)
+    return _adapted(module, shape, num_classes)
 
 
 def _import(path: str) -> Callable[..., nn.Module]:

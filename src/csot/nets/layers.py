@@ -32,7 +32,7 @@ class StridedPointwise(nn.Conv2d):
 
 
 def conv(inputs: int, outputs: int, size: int, stride: int = 1, bias: bool = False) -> nn.Conv2d:
-    """A square convolution which keeps the size where its stride is 1."""
+    """A square convolution; with stride 1 it keeps the image size."""
     if size == 1 and stride > 1:
         return StridedPointwise(inputs, outputs, stride, bias)
     return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=bias)

@@ -1,4 +1,4 @@
-"""A perceptron for embeddings: hidden layers of linear, normalisation, ReLU, dropout."""
+"""A multi-layer perceptron for embeddings: linear, normalisation, ReLU, dropout per layer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MLP(nn.Module):
         super().__init__()
         if not hidden or min(hidden) < 1:
             raise NetworkError(
-                f"hidden is {list(hidden)}: an mlp needs one layer at least, of one unit at least"
+                f"hidden is {list(hidden)}: an mlp needs at least one layer, of at least one unit"
             )
         layers: list[nn.Module] = [nn.Dropout(input_dropout)] if input_dropout else []
         for size in hidden:

@@ -1,4 +1,4 @@
-"""A backbone, a head and a classifier, and what they return; the predictor of SimSiam."""
+"""A network of backbone, head and classifier, its outputs, and the predictor of SimSiam."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from csot.nets.layers import Norm, norm_1d
 
 
 class Outputs(NamedTuple):
-    """One row for each sample: logits (B, C), and the features (B, F) that the classifier read."""
+    """Outputs of a network for B samples.
+
+    Attributes
+    ----------
+    logits : Tensor of shape (B, C)
+    features : Tensor of shape (B, F)
+        The input of the classifier.
+    """
 
     logits: Tensor
     features: Tensor
 
-
-# A backbone, a head and a classifier.
 
 Head: TypeAlias = Literal["linear", "none"]
 
 
 @runtime_checkable
 class Backbone(Protocol):
-    """A module that turns inputs into vectors (B, dim)."""
+    """A module that maps inputs to vectors (B, dim)."""
 
     dim: int
 
@@ -34,9 +39,18 @@ class Backbone(Protocol):
 class Network(nn.Module):
     """inputs -> backbone -> head -> features z (B, F) -> classifier -> logits (B, C).
 
-    The published network has a linear head, 512 -> 512, though no nonlinearity follows: z is what
-    the solver compares, SimSiam predicts and the classifier reads. With head "none" the vector of
-    the backbone is z.
+    The solver compares z, SimSiam predicts z and the classifier reads z. The published network has
+    a linear head, 512 -> 512, although no nonlinearity follows. With head "none", z is the output
+    of the backbone.
+
+    Parameters
+    ----------
+    backbone : nn.Module
+        Maps inputs to vectors of length `backbone.dim`.
+    num_classes : int
+    feature_dim : int, optional
+        Output size of the head; by default `backbone.dim`.
+    head : {"none", "linear"}
     """
 
     backbone: nn.Module
@@ -52,8 +66,8 @@ class Network(nn.Module):
         super().__init__()
         if not isinstance(backbone, Backbone):
             raise NetworkError(
-                f"{type(backbone).__name__} has no attribute `dim`: a backbone says how long its "
-                f"vectors are"
+                f"{type(backbone).__name__} has no attribute `dim`: set it to the length of the "
+                f"backbone's output vectors"
             )
         if head not in get_args(Head):
             raise unknown("head", head, get_args(Head))
@@ -76,13 +90,11 @@ class Network(nn.Module):
         return Outputs(self.classifier(features), features)
 
 
-# The predictor of SimSiam (Chen and He 2021): it foretells the features of the other view.
+class SimSiamPredictor(nn.Module):
+    """The predictor of SimSiam (Chen and He 2021): predicts the features of the other view.
 
-
-class Predictor(nn.Module):
-    """(B, D) -> hidden -> (B, D), with a bottleneck: 128 units for CIFAR, 384 for WebVision.
-
-    The first layer has no bias, as published: batch normalisation takes it away again.
+    (B, D) -> hidden -> (B, D), with a bottleneck: 128 units for CIFAR, 384 for WebVision. The first
+    layer has no bias, as published, because batch normalisation removes it.
     """
 
     def __init__(self, dim: int, hidden: int = 128, norm: Norm = "batch"):

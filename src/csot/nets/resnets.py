@@ -12,7 +12,7 @@ from csot.nets.layers import Norm, conv, initialise, norm_2d, pool
 # A 3x3 stem and four stages of two blocks with 64, 128, 256 and 512 channels; all stages but the
 # first halve the image. This variant differs from the original in three ways. It normalises after
 # the stem too; every shortcut starts from relu(bn(x)), where the original has x itself if the size
-# stays; and nothing is normalised or cut off before the pooling, unless `final_norm` says so.
+# stays; and there is no normalisation or ReLU before the pooling, unless `final_norm` is set.
 
 PREACT_STAGES = (1, 2, 4, 8)
 PREACT_BLOCKS = 2
@@ -70,9 +70,8 @@ class PreActResNet18(nn.Module):
 #
 # A 3x3 stem, then three stages of n blocks with `width`, 2 `width` and 4 `width` channels; the
 # second and the third halve the image. The shortcut of a block that changes size is a 1x1
-# convolution. Any size serves: 32x32 photographs as well as 8x8 digits, of which a 2x2 map is
-# left. A `stem_stride` of 2 halves the image at once: a quarter of the work, where
-# there is no GPU.
+# convolution. Any image size works: 32x32 photographs as well as 8x8 digits, which end as 2x2 maps.
+# A `stem_stride` of 2 halves the image at once, which saves three quarters of the work.
 
 SMALL_STAGES = (1, 2, 4)
 
@@ -80,8 +79,8 @@ SMALL_STAGES = (1, 2, 4)
 class Block(nn.Module):
     """relu(x + norm(conv(relu(norm(conv(x)))))).
 
-    Without normalisation the second convolution starts smaller by `residual`, lest the
-    spread of the features doubles with every block.
+    Without normalisation the second convolution is initialised smaller by `residual`, so that
+    the variance of the features does not double with every block.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm, residual: float):
@@ -140,7 +139,7 @@ class SmallResNet(nn.Module):
 # ResNet-50 for large images (He et al. 2016), with torchvision's names of parameters.
 #
 # A 7x7 stem and four stages of 3, 4, 6 and 3 bottlenecks. As in torchvision the 3x3 convolution of
-# a bottleneck takes the stride, so its ImageNet weights serve.
+# a bottleneck has the stride, so that its ImageNet weights fit.
 
 RESNET50_BLOCKS = (3, 4, 6, 3)
 EXPANSION = 4

@@ -1,4 +1,4 @@
-"""Tensors from files of others: nothing in them is executed, and none is larger than its file."""
+"""Read tensors from untrusted files: no code is executed, and no tensor exceeds its file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ VALUES = 2_000_000
 """Numbers, texts and tensors of a file; a long training run has ten thousand."""
 DEPTH = 64
 REPEATS = 4
-"""How often a byte of the file may be in its tensors: some share their memory."""
+"""How often a byte of the file may occur in its tensors, as tensors may share memory."""
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Names and tensors."""
+    """Read the tensors of a safetensors file, by name."""
     try:
         from safetensors.torch import load_file
     except ModuleNotFoundError as error:
@@ -41,9 +41,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_torch(path: Path, legacy: bool = False) -> Any:
-    """What `torch.save` wrote: tensors, numbers, text, lists and dicts, on the CPU.
+    """Read what `torch.save` wrote: tensors, numbers, text, lists and dicts, on the CPU.
 
-    ``legacy`` also takes files of torch before 1.6, which are not zip archives.
+    `legacy` also accepts files of torch before 1.6, which are not zip archives.
     """
     size = check_file(path)
     what = "a file of tensors that torch.save wrote"
@@ -56,14 +56,14 @@ def read_torch(path: Path, legacy: bool = False) -> Any:
             raise ValueError("it is not a zip archive")
         try:
             value = torch.load(path, map_location="cpu", weights_only=True)
-        except UnpicklingError as error:  # its own message recommends to run the file
+        except UnpicklingError as error:  # its own message recommends executing the file
             raise ValueError("it is damaged, or holds more than tensors and numbers") from error
         _Checked(path, REPEATS * size).check(value, DEPTH)
         return value
 
 
 class _Checked:
-    """A walk through the values; what is referred to twice counts twice."""
+    """Counts values and bytes recursively; a value that occurs twice counts twice."""
 
     def __init__(self, path: Path, bytes_left: int) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Parameters from a local file into a network.
+"""Load parameters from a local file into a network.
 
 A file holds either a whole network of this package, or a backbone with its own classifier as
 torchvision, timm and others save them. Files of pickles are read with `weights_only=True`: nothing
@@ -21,13 +21,13 @@ from csot.nets.network import Network
 from csot.nets.tensor_files import read_safetensors, read_torch
 
 CLASSIFIERS = ("classifier", "fc", "last_linear", "classif", "linear")
-"""What the last layer is called, here and elsewhere."""
+"""Names of the last layer, here and in other packages."""
 WRAPPERS = ("state_dict", "model", "model_state_dict")
-"""Under which key a file may hold its parameters."""
+"""Keys under which a file may hold its parameters."""
 
 
 def load_weights(network: nn.Module, path: Path) -> None:
-    """Fill the network in place.
+    """Load the parameters into the network, in place.
 
     A classifier of another number of classes is skipped, with a warning. Any other parameter that
     is missing, left over or of another shape is an error.
@@ -40,19 +40,19 @@ def load_weights(network: nn.Module, path: Path) -> None:
         for key in found
         if key in classifier and key in wanted and found[key].shape != wanted[key].shape
     }
-    # A head stands between the backbone and the classifier that the file was trained with.
+    # The classifier of the file was trained without the head.
     is_foreign = isinstance(network, Network) and not any(key.startswith("head.") for key in found)
     heads = {key for key in wanted if is_foreign and key.startswith("head.")}
     if heads:
         skipped |= {key for key in found if key in classifier}
     found = {key: value for key, value in found.items() if key not in skipped}
     missing = set(wanted) - set(found) - classifier - heads
-    # Counters of batch norm came with a later release of torch than some files.
+    # Files of old versions of torch have no counters of batch normalisation.
     missing = {key for key in missing if not key.endswith("num_batches_tracked")}
-    _refuse(path, "lacks", missing)
-    _refuse(path, "has, but the network has not,", set(found) - set(wanted))
+    _raise_for(path, "lacks", missing)
+    _raise_for(path, "has, but the network has not,", set(found) - set(wanted))
     other = {key for key in found if found[key].shape != wanted[key].shape}
-    _refuse(path, "has another shape for", other)
+    _raise_for(path, "has another shape for", other)
     network.load_state_dict(found, strict=False)
     if fresh := sorted((classifier | heads) - set(found)):
         warnings.warn(
@@ -94,7 +94,7 @@ def _without_prefix(found: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _renamed(network: nn.Module, found: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Names as they are in the network: a file may hold its inner part only."""
+    """Rename the parameters as in the network: a file may hold the backbone only."""
     if isinstance(network, Adapted) and not any(key.startswith("module.") for key in found):
         return {f"module.{key}": value for key, value in found.items()}
     if isinstance(network, Network) and not any(key.startswith("backbone.") for key in found):
@@ -114,7 +114,7 @@ def _is_classifier(network: nn.Module, key: str) -> bool:
     return owner.removeprefix("module.") in CLASSIFIERS
 
 
-def _refuse(path: Path, what: str, keys: set[str], limit: int = 5) -> None:
+def _raise_for(path: Path, what: str, keys: set[str], limit: int = 5) -> None:
     if keys:
         named = ", ".join(sorted(keys)[:limit])
         more = f" and {len(keys) - limit} more" if len(keys) > limit else ""

@@ -1,4 +1,4 @@
-"""From a configuration to the parts of a run: views, networks, optimiser, the rows held out."""
+"""Build the parts of a run from its configuration: views, networks, optimiser, held-out rows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from csot.data.augment.views import Views, feature_views, image_views
-from csot.data.datasets.registry import TrainingData
 from csot.data.samples import Samples
+from csot.data.types import TrainingData
 from csot.methods.core.contract import feature_dim
 from csot.nets.build import build_network
 from csot.nets.network import Outputs
 from csot.training.config import NetworkConfig, OptimiserConfig, TrainingConfig, ViewsConfig
 
 ROWS = 65536
-"""Rows that the moments are taken from: enough for two digits more than needed."""
+"""Rows used to estimate mean and standard deviation."""
 
 
 class Standardised(nn.Module):
-    """A network behind (x - mean) / spread."""
+    """A network with standardised inputs, (x - mean) / spread."""
 
     mean: Tensor
     spread: Tensor
@@ -39,7 +39,7 @@ class Standardised(nn.Module):
         return outputs
 
 
-def moments(samples: Samples) -> tuple[Tensor, Tensor]:
+def mean_and_spread(samples: Samples) -> tuple[Tensor, Tensor]:
     """(D,) mean and (D,) standard deviation; a constant feature has spread 1."""
     rows = torch.arange(0, len(samples), max(1, len(samples) // ROWS))
     values = samples.batch(rows).double()
@@ -47,13 +47,11 @@ def moments(samples: Samples) -> tuple[Tensor, Tensor]:
     return values.mean(0).float(), torch.where(spread > 0, spread, 1.0).float()
 
 
-# From a configuration to the parts of a run: views, networks, optimiser, the rows held out.
-
-
 def make_views(data: TrainingData, config: ViewsConfig) -> Views:
+    """Make the plain, weak and strong views of the data."""
     shape = data.train.shape
     if data.train.kind == "features":
-        mean, spread = moments(data.train)
+        mean, spread = mean_and_spread(data.train)
         return feature_views(
             scale=spread,
             centre=mean,
@@ -78,7 +76,7 @@ def make_views(data: TrainingData, config: ViewsConfig) -> Views:
 def network_factory(
     data: TrainingData, config: TrainingConfig, seed: int, *, compiled: bool = False
 ) -> Callable[[int], nn.Module]:
-    """A function from 0, 1, ... to networks that differ in their initialisation only."""
+    """Return a function from 0, 1, ... to networks that differ only in their initialisation."""
     network: NetworkConfig = config.network
     shape = data.train.shape
     if data.train.kind == "images" and config.views.crop:
@@ -96,11 +94,11 @@ def network_factory(
             **network.options,
         )
         if data.train.kind == "features":
-            built = Standardised(built, *moments(data.train))
+            built = Standardised(built, *mean_and_spread(data.train))
         elif config.channels_last:
             for parameter in built.parameters():
                 if parameter.ndim == 4:
-                    # Copied: for a 1x1 kernel `contiguous` leaves strides that its gradients lack.
+                    # Copied: `contiguous` gives 1x1 kernels other strides than their gradients.
                     last = torch.empty_like(parameter.data, memory_format=torch.channels_last)
                     parameter.data = last.copy_(parameter.data)
         if compiled:
@@ -111,7 +109,7 @@ def network_factory(
 
 
 def make_optimiser(groups: list[dict[str, Any]], config: OptimiserConfig) -> Optimizer:
-    """One optimiser for all networks; parameters without a gradient are left as they are."""
+    """Make one optimiser for all networks; it skips parameters without a gradient."""
     if config.name == "adam":
         return Adam(
             groups,
@@ -129,7 +127,7 @@ def make_optimiser(groups: list[dict[str, Any]], config: OptimiserConfig) -> Opt
 
 
 def rows_to_train_on(labels: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """(n,) in order; the held-out share is drawn at random among the labelled rows."""
+    """(n,) row numbers in order; the held-out share is drawn among the labelled rows."""
     labelled = (labels >= 0).nonzero()[:, 0]
     count = int(share * len(labelled))
     held = labelled[torch.randperm(len(labelled), generator=generator)[:count]]
@@ -139,9 +137,9 @@ def rows_to_train_on(labels: Tensor, share: float, generator: torch.Generator) -
 
 
 def generator_for(seed: int, *path: int) -> torch.Generator:
-    """Independent streams: (seed, epoch) of one run never meet those of another."""
+    """Return the generator of an independent stream, such as (seed, epoch)."""
     mixed = seed
     for number in path:
-        # An LCG step each (Knuth's MMIX), so that near seeds give far states.
+        # One LCG step per number (Knuth's MMIX), so that similar seeds give unrelated states.
         mixed = (mixed * 6364136223846793005 + 1442695040888963407 + number) % 2**63
     return torch.Generator().manual_seed(mixed)

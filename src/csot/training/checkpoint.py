@@ -1,8 +1,8 @@
-"""Checkpoints that a kill at any moment cannot harm.
+"""Checkpoints that survive a kill at any moment.
 
-Each checkpoint is a folder of its own, `epoch-12`, with the model in safetensors and the rest in a
-file of plain tensors and numbers. Two small files, `last.json` and `best.json`, name the folder
-that counts; each is replaced in one stroke after everything it names is on the disk.
+Each checkpoint is a folder, `epoch-12`, with the model in safetensors and the rest in a file of
+plain tensors and numbers. Two small files, `last.json` and `best.json`, point to the folders in
+use; each is replaced atomically after the folder it points to has been written.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from csot.nets.tensor_files import read_safetensors, read_torch
 MODEL = "model.safetensors"
 STATE = "state.pt"
 POINTER_LIMIT = 1 << 12
-"""Bytes; they have some fifteen."""
+"""Bytes; pointers have about 15."""
 MOST_EPOCHS = 10**9
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Of the end of an epoch."""
+    """The state at the end of an epoch."""
 
     epoch: int
     model: dict[str, Tensor]
     state: dict[str, Any]
-    """Optimiser, history and the like: tensors, numbers, text, lists and dicts only."""
+    """Optimiser and history: only tensors, numbers, text, lists and dicts."""
 
 
 class Checkpoints:
@@ -46,7 +46,7 @@ class Checkpoints:
         self.folder = folder
 
     def save(self, checkpoint: Checkpoint, *, best: bool) -> None:
-        """Make it the last one, and the best one if so; what neither names is deleted."""
+        """Save as the last checkpoint, and as the best if `best`; other checkpoints are deleted."""
         place = self.folder / f"epoch-{checkpoint.epoch}"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -60,19 +60,20 @@ class Checkpoints:
         self._sweep()
 
     def load(self, name: str = "last") -> Checkpoint | None:
-        """`last` or `best`; None if there is none yet."""
+        """Load the checkpoint `last` or `best`; None if there is none yet."""
         epoch = self.epoch(name)
         if epoch is None:
             return None
         place = self.folder / f"epoch-{epoch}"
         if not place.is_dir():
-            raise ValueError(f"{self._pointer(name)} names {place.name}, which is not there")
+            raise ValueError(f"{self._pointer(name)} names {place.name}, which does not exist")
         state = read_torch(place / STATE)
         if not isinstance(state, dict):
             raise FileError(f"{place / STATE} holds a {type(state).__name__}, not a dict")
         return Checkpoint(epoch, read_safetensors(place / MODEL), state)
 
     def epoch(self, name: str) -> int | None:
+        """Return the epoch of the checkpoint `last` or `best`; None if there is none yet."""
         pointer = self._pointer(name)
         if not pointer.exists():
             return None
@@ -89,7 +90,7 @@ class Checkpoints:
         return self.folder / f"{name}.json"
 
     def _sweep(self) -> None:
-        """Remove superseded folders, and what a killed process left."""
+        """Delete superseded folders and partial files of a killed process."""
         remove_partials(self.folder)
         kept = {f"epoch-{self.epoch(name)}" for name in ("last", "best")}
         for place in self.folder.glob("epoch-*"):

@@ -1,4 +1,4 @@
-"""What a training run is made of. A preset is a file of these keys; unknown ones are errors."""
+"""The configuration of a training run. Presets use the same keys; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ MOST = 10_000_000
 
 
 class Strict(BaseModel):
+    """Immutable; unknown keys, NaN and infinity are errors."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class NetworkConfig(Strict):
-    """See `csot.nets.build.build_network`."""
+    """See `csot.nets.build_network`."""
 
     name: str = "preact_resnet18"
-    """A network of csot, or `package.module:callable` of your own."""
+    """A network of csot, or your own as `package.module:callable`."""
     width: int | None = Field(None, ge=1, le=WIDEST)
     feature_dim: int | None = Field(None, ge=1, le=WIDEST)
     weights: str | None = None
     """Local file of pretrained weights."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """For the network itself: norm, hidden, dropout ..."""
+    """Options of the backbone: norm, hidden, dropout ..."""
 
 
 class ViewsConfig(Strict):
-    """Random views; the first group is for images, the second for features."""
+    """Random views; the first group of keys is for images, the second for features."""
 
     policy: Literal["cifar10", "imagenet", "digits", "randaugment", "none"] = "cifar10"
     padding: int = Field(4, ge=0, le=LARGEST_SIDE)
@@ -50,7 +52,7 @@ class OptimiserConfig(Strict):
     name: Literal["sgd", "adam"] = "sgd"
     learning_rate: float = Field(0.02, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
-    """Of SGD; Adam's first beta."""
+    """Momentum of SGD, or first beta of Adam."""
     weight_decay: float = Field(5e-4, ge=0)
     nesterov: bool = False
 
@@ -63,13 +65,13 @@ class ScheduleConfig(Strict):
     """`steps`: epochs after which the rate is multiplied by `factor`."""
     factor: float = Field(0.1, gt=0, le=1)
     linear_from: int = Field(0, ge=0)
-    """`linear`: the epoch after which it falls in a straight line to 0."""
+    """`linear`: the epoch after which it falls linearly to 0."""
     period: int = Field(10, ge=1)
     """`restarts`: epochs of one cosine."""
     floor: float = Field(0.0, ge=0)
     """Smallest learning rate of `cosine` and `restarts`."""
     warmup_epochs: int = Field(0, ge=0)
-    """Epochs over which the rate rises in a straight line first."""
+    """Epochs at the beginning over which the rate rises linearly."""
 
 
 class TrainingConfig(Strict):
@@ -78,7 +80,7 @@ class TrainingConfig(Strict):
     epochs: int = Field(450, ge=1, le=MOST)
     batch_size: int = Field(128, ge=1, le=MOST)
     holdout: float = Field(0.0, ge=0, lt=1)
-    """Share of the rows that is held out, noisy labels and all, to choose `best`."""
+    """Share of the rows held out, with their noisy labels, to choose the best epoch."""
     network: NetworkConfig = NetworkConfig()
     views: ViewsConfig = ViewsConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
@@ -86,7 +88,7 @@ class TrainingConfig(Strict):
     accumulate: int = Field(1, ge=1)
     """Steps whose gradients are averaged for one update."""
     clip: float | None = Field(None, gt=0)
-    """Largest norm of a gradient."""
+    """Maximum norm of the gradient."""
     evaluate_every: int = Field(1, ge=1)
     checkpoint_every: int = Field(1, ge=1)
     evaluation_batch: int = Field(512, ge=1, le=MOST)
@@ -95,12 +97,12 @@ class TrainingConfig(Strict):
 
 class DataConfig(Strict):
     limit: int | None = Field(None, ge=2)
-    """A fixed, class-balanced part of so many training rows."""
+    """Number of training rows to use, a fixed and class-balanced subset."""
     image_size: int | None = Field(None, ge=1, le=LARGEST_SIDE)
 
 
 class MachineConfig(Strict):
-    """Where it runs; no result should depend on it but for rounding."""
+    """Where to run; results do not depend on it, except for rounding."""
 
     accelerator: str = "auto"
     devices: int = Field(1, ge=1)
@@ -110,7 +112,7 @@ class MachineConfig(Strict):
 
 
 class RunConfig(Strict):
-    """Everything that decides the numbers of a run, and the machine."""
+    """The complete configuration of a run: everything that its results depend on."""
 
     data: str
     """Name or path."""
@@ -121,11 +123,11 @@ class RunConfig(Strict):
     dataset: DataConfig = DataConfig()
     training: TrainingConfig = TrainingConfig()
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Of the method; checked by it."""
+    """Settings of the method, validated by its own `Settings`."""
     machine: MachineConfig = MachineConfig()
 
     @model_validator(mode="after")
-    def _shares_are_equal(self) -> RunConfig:
+    def _check_devices(self) -> RunConfig:
         devices, size = self.machine.devices, self.training.batch_size
         if size % devices:
             raise ValueError(
@@ -135,15 +137,12 @@ class RunConfig(Strict):
         return self
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a run to be resumed."""
+        """Return what must be equal for a run to be resumed."""
         return self.model_dump(mode="json", exclude={"machine"})
 
 
-# Learning rate by epoch.
-
-
 def learning_rate(base: float, schedule: ScheduleConfig, epoch: int, epochs: int) -> float:
-    """Of an epoch counted from 1, out of `epochs`."""
+    """Return the learning rate of an epoch, counted from 1, out of `epochs`."""
     done = epoch - 1
     if done < schedule.warmup_epochs:
         return base * epoch / (schedule.warmup_epochs + 1)

@@ -1,4 +1,4 @@
-"""Predictions in evaluation mode, what is measured on them, and the error of a loss gone wrong."""
+"""Predictions in evaluation mode, measures of them, and errors if training diverges."""
 
 from __future__ import annotations
 
@@ -12,69 +12,25 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from csot._core.ranks import Ranks
 from csot.data.augment.view import View
 from csot.data.samples import Samples
-from csot.methods.core.contract import Losses, Predictions, Split
+from csot.data.types import TrainingData
+from csot.methods.core.contract import Losses, Method, Predictions, Split
 from csot.training.checkpoint import Checkpoints
 
-TRY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
+REMEDY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
 
 
-def diagnose(
-    module: nn.Module, losses: Losses, record: Mapping[str, float], step: int, kept: int | None
-) -> str:
-    """Which loss, since when, whether the weights are still sound, and what to try."""
-    broken = [name for name, value in losses.items() if not bool(torch.isfinite(value))]
-    ill = broken_parameters(module)
-    largest = max((float(value.detach().abs().max()) for value in module.parameters()), default=0.0)
-    weights = (
-        f"{len(ill)} parameters hold NaN or infinity, first {ill[0]}"
-        if ill
-        else f"all parameters are finite, the largest is {largest:.3g}"
-    )
-    return (
-        f"the loss is not finite in epoch {record['epoch']}, step {step} "
-        f"({', '.join(broken) or 'on another process'}); {weights}; learning rate "
-        f"{record['learning_rate']:.3g}; {_remedy(kept)}"
-    )
+class Evaluator:
+    """Runs networks on samples without gradients; the processes share the rows.
 
-
-def refuse_broken(module: nn.Module, record: Mapping[str, float], checkpoints: Checkpoints) -> None:
-    """The last step of an epoch may break the weights while its loss was still a number."""
-    ill = broken_parameters(module)
-    if ill:
-        raise FloatingPointError(
-            f"{len(ill)} parameters hold NaN or infinity after epoch {record['epoch']}, first "
-            f"{ill[0]}; learning rate {record['learning_rate']:.3g}; "
-            f"{_remedy(checkpoints.epoch('last'))}"
-        )
-
-
-def broken_parameters(module: nn.Module) -> list[str]:
-    """Names of those that hold NaN or infinity."""
-    return [
-        name for name, value in module.named_parameters() if not bool(torch.isfinite(value).all())
-    ]
-
-
-def refuse_ill(ill: Tensor) -> None:
-    """(N, ...) bool. Weights may be finite, and yet so large that what is computed is not."""
-    rows = ill.flatten(1).any(1)
-    if bool(rows.any()):
-        raise FloatingPointError(
-            f"what the network says of {int(rows.sum())} of {len(rows)} rows is not finite: its "
-            f"weights have diverged; checkpoints of earlier epochs are kept. {TRY}"
-        )
-
-
-def _remedy(kept: int | None) -> str:
-    remains = "no checkpoint yet" if kept is None else f"the checkpoint of epoch {kept} is kept"
-    return f"{remains}. {TRY}"
-
-
-# Predictions in evaluation mode, and what is measured on them.
-
-
-class Eyes:
-    """Runs networks over samples without gradients; the rows are shared among the processes."""
+    Parameters
+    ----------
+    plain : View
+        The view without augmentation.
+    batch : int
+        Rows per forward pass.
+    device : torch.device
+    ranks : Ranks
+    """
 
     def __init__(self, plain: View, batch: int, device: torch.device, ranks: Ranks) -> None:
         self._plain = plain
@@ -85,15 +41,16 @@ class Eyes:
     def log_probs(
         self, module: nn.Module, predict: Callable[[Tensor], Tensor], samples: Samples
     ) -> Tensor:
-        """(N, C) of all samples."""
+        """(N, C) log-probabilities of all samples."""
         rows = torch.arange(len(samples))
         found = self._over(module, lambda inputs: (predict(inputs),), samples, rows)[0]
-        refuse_ill(torch.isnan(found))  # minus infinity is a probability of zero
+        check_outputs(torch.isnan(found))  # minus infinity is a probability of zero
         return found
 
     def predictions(self, network: nn.Module, samples: Samples, rows: Tensor) -> Predictions:
+        """Logits and features of some rows."""
         logits, features = self._over(network, network, samples, rows)
-        refuse_ill(~torch.isfinite(torch.cat([logits, features], 1)))
+        check_outputs(~torch.isfinite(torch.cat([logits, features], 1)))
         return Predictions(logits.float(), features.float())
 
     @torch.no_grad()
@@ -105,11 +62,11 @@ class Eyes:
         rows: Tensor,
     ) -> list[Tensor]:
         world = self._ranks.world
-        # All shares must have the same size: some rows may be looked at twice.
+        # All shares must have the same size: some rows may be evaluated twice.
         padding = -len(rows) % world
         padded = torch.cat([rows, rows[:1].expand(padding)])
         mine = padded[self._ranks.share(len(padded))].cpu()
-        # Values for the generator: the plain view draws nothing.
+        # Never used: the plain view draws no random numbers.
         generator = torch.Generator()
         collected: list[list[Tensor]] = []
         with evaluating(module):
@@ -123,7 +80,7 @@ class Eyes:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """In evaluation mode inside, as before afterwards."""
+    """Set evaluation mode inside the block; restore the mode afterwards."""
     was = module.training
     module.eval()
     try:
@@ -134,7 +91,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def average_statistics(module: nn.Module, ranks: Ranks) -> None:
-    """Give all processes the same running statistics: those that are evaluated and saved."""
+    """Average the running statistics of all processes, for evaluation and checkpoints."""
     for part in module.modules():
         if ranks.world > 1 and isinstance(part, _BatchNorm):
             for value in (part.running_mean, part.running_var):
@@ -142,8 +99,35 @@ def average_statistics(module: nn.Module, ranks: Ranks) -> None:
                     value.copy_(ranks.mean(value))
 
 
+def evaluate(
+    method: Method, data: TrainingData, rows: Tensor, evaluator: Evaluator
+) -> dict[str, float]:
+    """Accuracy on the test sets, on the noisy held-out rows, and of the split."""
+    record: dict[str, float] = {}
+    for number, test in enumerate(data.tests):
+        name = "test_accuracy" if number == 0 else f"test_accuracy_{test.name}"
+        found = evaluator.log_probs(method, method.predict, test.samples)
+        record[name] = accuracy(found, test.labels)
+    held = held_out(len(data), rows)
+    if bool(held.any()):
+        samples = data.train.subset(held.nonzero()[:, 0])
+        found = evaluator.log_probs(method, method.predict, samples)
+        record["holdout_accuracy"] = accuracy(found, data.labels[held])
+    split = method.split()
+    if split is not None and data.true_labels is not None:
+        record |= split_accuracy(split, rows, data.labels, data.true_labels)
+    return record
+
+
+def held_out(count: int, rows: Tensor) -> Tensor:
+    """(N,) bool: the rows that are not trained on."""
+    mask = torch.ones(count, dtype=torch.bool)
+    mask[rows] = False
+    return mask
+
+
 def accuracy(log_probs: Tensor, labels: Tensor) -> float:
-    """Share of right predictions; rows without a label do not count."""
+    """Share of correct predictions; rows without a label do not count."""
     known = labels >= 0
     right = (log_probs.argmax(-1).cpu() == labels.cpu())[known.cpu()]
     return float(right.float().mean()) if len(right) else float("nan")
@@ -169,3 +153,60 @@ def split_accuracy(split: Split, rows: Tensor, given: Tensor, truth: Tensor) -> 
         "corrected_accuracy": share(labels == truth, corrected),
         "clean_recall": share(clean, right),
     }
+
+
+def describe_divergence(
+    module: nn.Module, losses: Losses, record: Mapping[str, float], step: int, kept: int | None
+) -> str:
+    """Which loss is not finite and since when, the state of the parameters, and what to try."""
+    broken = [name for name, value in losses.items() if not bool(torch.isfinite(value))]
+    broken_names = non_finite_parameters(module)
+    largest = max((float(value.detach().abs().max()) for value in module.parameters()), default=0.0)
+    state = (
+        f"{len(broken_names)} parameters hold NaN or infinity, first {broken_names[0]}"
+        if broken_names
+        else f"all parameters are finite, the largest is {largest:.3g}"
+    )
+    return (
+        f"the loss is not finite in epoch {record['epoch']}, step {step} "
+        f"({', '.join(broken) or 'on another process'}); {state}; learning rate "
+        f"{record['learning_rate']:.3g}; {_remedy(kept)}"
+    )
+
+
+def check_parameters(
+    module: nn.Module, record: Mapping[str, float], checkpoints: Checkpoints
+) -> None:
+    """Raise if a parameter is not finite: the last step of an epoch may do that.
+
+    Its loss was computed before.
+    """
+    broken = non_finite_parameters(module)
+    if broken:
+        raise FloatingPointError(
+            f"{len(broken)} parameters hold NaN or infinity after epoch {record['epoch']}, first "
+            f"{broken[0]}; learning rate {record['learning_rate']:.3g}; "
+            f"{_remedy(checkpoints.epoch('last'))}"
+        )
+
+
+def non_finite_parameters(module: nn.Module) -> list[str]:
+    """Names of the parameters that hold NaN or infinity."""
+    return [
+        name for name, value in module.named_parameters() if not bool(torch.isfinite(value).all())
+    ]
+
+
+def check_outputs(is_invalid: Tensor) -> None:
+    """Raise if an output is invalid, (N, ...) bool; finite parameters may give infinite outputs."""
+    rows = is_invalid.flatten(1).any(1)
+    if bool(rows.any()):
+        raise FloatingPointError(
+            f"the outputs for {int(rows.sum())} of {len(rows)} rows are not finite: the network "
+            f"has diverged; checkpoints of earlier epochs are kept. {REMEDY}"
+        )
+
+
+def _remedy(kept: int | None) -> str:
+    remains = "no checkpoint yet" if kept is None else f"the checkpoint of epoch {kept} is kept"
+    return f"{remains}. {REMEDY}"

@@ -1,9 +1,10 @@
-"""What a training run keeps in its folder besides the records of every run."""
+"""The files of a training run besides those of every run: config, inputs, metrics, checkpoints."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,8 @@ import yaml
 from pydantic import Field, model_validator
 
 from csot._core.atomic import is_partial, write_text
-from csot.data.datasets.registry import TrainingData
+from csot._core.errors import require
+from csot.data.types import TrainingData
 from csot.runs import Run
 from csot.runs.run import MARKER
 from csot.runs.tables import write_csv
@@ -26,7 +28,7 @@ INPUTS = "inputs.yaml"
 METRICS = "metrics.csv"
 CHECKPOINTS = "checkpoints"
 IMAGES = "images"
-
+TENSORBOARD = "tensorboard"
 
 MOST_CLASSES = 100_000
 MOST_ROWS = 20_000_000
@@ -37,7 +39,7 @@ Side = Annotated[int, Field(ge=1)]
 
 
 class InputFacts(Strict):
-    """What the networks of a run were built for: enough to build them again."""
+    """The form of the inputs that a run was trained on: enough to build its networks again."""
 
     kind: Literal["images", "features"]
     shape: Annotated[list[Side], Field(min_length=1, max_length=3)]
@@ -46,7 +48,7 @@ class InputFacts(Strict):
     mean: list[float] | None
     std: list[float] | None
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
-    """Training rows, of which methods remember something each."""
+    """Number of training rows: the length of per-sample state."""
     table: dict[str, Any] | None = None
     """How columns of a table became features: `TableFeatures.as_dict`."""
 
@@ -75,7 +77,7 @@ class RunFolder:
     def prepare(
         self, config: RunConfig, source: dict[str, str], *, resume: bool, force: bool
     ) -> None:
-        """Make the folder ready, or say why it cannot be used. Nothing finished is overwritten."""
+        """Prepare the folder, or raise if it cannot be used. No finished run is overwritten."""
         old = self.path / CONFIG
         if old.exists() and not force:
             if not resume:
@@ -83,11 +85,11 @@ class RunFolder:
                     f"{self.path} holds a training run{self._reached()}: --resume goes on with it, "
                     "--force starts anew, another --out leaves it alone"
                 )
-            self._refuse_other(config)
+            self._check_same_settings(config)
         elif (self.path / MARKER).exists() and not force and self._is_used():
             raise ValueError(f"{self.path} holds a run of another command: choose another --out")
-        # First of all it says whether the folder is ours to change. `force` knows no source: then
-        # the results of an older run go, and an unfinished new one is not taken for it.
+        # Raises if the folder is not a run. With `force` no source is given, so that the results
+        # of the old run are deleted: an unfinished new run must not be taken for it.
         Run.create(self.path, force=force, source=None if force else source)
         if force and old.exists():
             self.checkpoints.clear()
@@ -97,7 +99,7 @@ class RunFolder:
     def read_config(self) -> RunConfig:
         path = self.path / CONFIG
         if not path.exists():
-            raise ValueError(f"{self.path} is no training run: it has no {CONFIG}")
+            raise ValueError(f"{self.path} is not a training run: it has no {CONFIG}")
         return checked(RunConfig, read_yaml(path), str(path))
 
     def write_inputs(self, data: TrainingData) -> None:
@@ -122,20 +124,39 @@ class RunFolder:
     def write_metrics(self, history: list[dict[str, float]]) -> None:
         write_csv(self.path / METRICS, pd.DataFrame(history))
 
+    def tensorboard_writer(self) -> Callable[[list[dict[str, float]]], None]:
+        """Return a function that writes the last epoch's metrics for TensorBoard."""
+        purpose = "writing TensorBoard logs"
+        make = require("torch.utils.tensorboard", "tensorboard", purpose).SummaryWriter
+        # Created late: it makes its folder at once, and a new run needs an empty folder.
+        writers: list[Any] = []
+
+        def write(history: list[dict[str, float]]) -> None:
+            record = history[-1]
+            epoch = int(record["epoch"])
+            if not writers:
+                # Discards what an interrupted run wrote about this epoch and later ones.
+                writers.append(make(str(self.path / TENSORBOARD), purge_step=epoch))
+            for name, value in record.items():
+                writers[0].add_scalar(name, value, epoch)
+            writers[0].flush()
+
+        return write
+
     def run(self) -> Run:
-        """The finished run."""
+        """Open the finished run."""
         return Run.open(self.path)
 
     def _is_used(self) -> bool:
-        """Whether there is more than the marker, which is all that a very early kill leaves."""
+        """Whether the folder holds more than the marker, which a run killed early leaves."""
         return any(path.name != MARKER and not is_partial(path) for path in self.path.iterdir())
 
     def _reached(self) -> str:
         epoch = self.checkpoints.epoch("last")
         return "" if epoch is None else f" that reached epoch {epoch}"
 
-    def _refuse_other(self, config: RunConfig) -> None:
-        """A run goes on with the settings it began with."""
+    def _check_same_settings(self, config: RunConfig) -> None:
+        """Raise if the settings differ from those the run was started with."""
         theirs, ours = _flat(self.read_config().identity()), _flat(config.identity())
         for key in sorted({*theirs, *ours}):
             if theirs.get(key) != ours.get(key):
@@ -146,11 +167,12 @@ class RunFolder:
 
 
 def is_first_process() -> bool:
-    """Before the processes know each other: by what launched them."""
+    """Whether this is the first process, by the environment that its launcher set."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
 
 
 def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested dicts -> values by dotted key."""
     if not isinstance(values, dict):
         return {prefix: values}
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The training loop, whole: read it from top to bottom."""
+"""The training loop: `run_loop` first, then its steps in the order in which it calls them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,18 @@ from torch.optim import Optimizer
 
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
-from csot.data.datasets.registry import TrainingData
+from csot.data.types import TrainingData
 from csot.methods import find_method
-from csot.methods.core.contract import Batch, Context, Judgement, Losses, Method, Part
+from csot.methods.core.contract import (
+    Batch,
+    Context,
+    Judgement,
+    Losses,
+    Method,
+    Part,
+    Steps,
+    Stream,
+)
 from csot.nets.build import seeded
 from csot.training.build import (
     generator_for,
@@ -33,66 +42,61 @@ from csot.training.build import (
 from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.config import RunConfig, learning_rate
 from csot.training.evaluate import (
-    Eyes,
-    accuracy,
+    Evaluator,
     average_statistics,
-    diagnose,
-    refuse_broken,
-    split_accuracy,
+    check_parameters,
+    describe_divergence,
+    evaluate,
 )
 
-T = TypeVar("T")
-
-
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items in the same order; one thread takes the next while the caller is busy."""
-
-    def take() -> list[T]:
-        return [item for _, item in zip(range(1), items, strict=False)]
-
-    with ThreadPoolExecutor(1, "ahead") as pool:
-        future = pool.submit(take)
-        while item := future.result():
-            future = pool.submit(take)
-            yield item[0]
-
-
 Record = dict[str, float]
+"""The numbers of one epoch, by name: a row of metrics.csv."""
 HOLDOUT, CHOICES, ORDER, DROPOUT = range(4)
-"""Streams of random numbers."""
+"""Random streams."""
 
 
 @dataclass
 class Progress:
-    """What the loop tells while it runs; the first process only."""
+    """Callbacks of a training run; only the first process calls them.
+
+    Parameters
+    ----------
+    on_step : callable
+        Called with the number of the step, counted from 1 in each epoch.
+    on_epoch : callable
+        Called with the records of all epochs so far.
+    on_start : callable
+        Called with the configuration before the data are read.
+    """
 
     on_step: Callable[[int], None] = lambda step: None
     on_epoch: Callable[[list[Record]], None] = lambda history: None
+    on_start: Callable[[RunConfig], None] = lambda config: None
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run came to."""
+    """The result of the loop."""
 
     history: list[Record]
-    """One for each epoch."""
+    """One record per epoch."""
     best_epoch: int
     judgement: Judgement
     rows: Tensor
-    """(n,) the rows trained on; the others were held out."""
+    """(n,) rows trained on; the others were held out."""
     is_first: bool
-    """Whether this is the process that writes."""
+    """Whether this is the process that writes the results."""
 
 
 def run_loop(
     config: RunConfig, data: TrainingData, checkpoints: Checkpoints, progress: Progress
 ) -> Finished:
-    """Train to the last epoch, from the last checkpoint on if there is one."""
+    """Train until the last epoch, starting from the last checkpoint if there is one."""
     training, seed = config.training, config.seed
     fabric = start_fabric(config)
     ranks = Ranks(fabric.global_rank, fabric.world_size)
     views = make_views(data, training.views)
-    eyes = Eyes(views.plain, training.evaluation_batch, fabric.device, ranks)
+    evaluator = Evaluator(views.plain, training.evaluation_batch, fabric.device, ranks)
     rows = rows_to_train_on(data.labels, training.holdout, generator_for(seed, HOLDOUT))
     context = Context(
         labels=data.labels.to(fabric.device),
@@ -102,65 +106,68 @@ def run_loop(
         batch_size=training.batch_size,
         views=views,
         make_network=network_factory(data, training, seed, compiled=config.machine.compile),
-        predict=lambda network, wanted: eyes.predictions(network, data.train, wanted),
+        predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
         ranks=ranks,
     )
     kind = find_method(config.method)
     with seeded(seed):
         method = kind(context, kind.Settings.model_validate(config.settings))
-    bare = make_optimiser(method.parameter_groups(), training.optimiser)
-    # Losses are computed in the forward pass of this wrapper: however often a method runs its
+    optimiser = make_optimiser(method.parameter_groups(), training.optimiser)
+    # The wrapped module computes the losses in its forward pass: however often a method runs its
     # networks, gradients are exchanged once.
-    module, optimiser = fabric.setup(method, bare)
+    wrapped, wrapped_optimiser = fabric.setup(method, optimiser)
 
-    history = resume(checkpoints, method, bare)
+    history = resume(checkpoints, method, optimiser)
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     for epoch in range(len(history) + 1, training.epochs + 1):
         context.generator = generator_for(seed, CHOICES, epoch)
         context.order = generator_for(seed, ORDER, epoch)
-        rate = set_learning_rate(bare, method, config, epoch)
+        rate = set_learning_rate(optimiser, method, config, epoch)
         record: Record = {"epoch": epoch, "learning_rate": rate}
-        # Dropout takes no generator: it draws from the global one, which is put back afterwards.
+        # Dropout takes no generator: it draws from the global one, which is restored afterwards.
         with seeded(generator_for(seed, DROPOUT, epoch, ranks.rank).initial_seed()):
             with torch.no_grad():
                 record |= method.begin_epoch(epoch)
             method.train()
-            means = Means()
-            for step, batch in enumerate(fetched(method.steps(epoch), data, context), 1):
-                losses: Losses = module(batch)
+            means = MeanLosses()
+            batches = fetch_batches(method.steps(epoch), data, context)
+            for step, batch in enumerate(batches, 1):
+                losses: Losses = wrapped(batch)
                 if not losses:
                     continue
                 total = means.add(losses)
                 if not bool(torch.isfinite(ranks.mean(total.detach()))):
                     kept = checkpoints.epoch("last")
-                    raise FloatingPointError(diagnose(method, losses, record, step, kept))
+                    raise FloatingPointError(
+                        describe_divergence(method, losses, record, step, kept)
+                    )
                 is_update = step % training.accumulate == 0
-                with fabric.no_backward_sync(module, enabled=not is_update):
+                with fabric.no_backward_sync(wrapped, enabled=not is_update):
                     fabric.backward(total / training.accumulate)
                 if is_update:
                     if training.clip is not None:
-                        fabric.clip_gradients(module, optimiser, max_norm=training.clip)
-                    optimiser.step()
-                    optimiser.zero_grad()
+                        fabric.clip_gradients(wrapped, wrapped_optimiser, max_norm=training.clip)
+                    wrapped_optimiser.step()
+                    wrapped_optimiser.zero_grad()
                 method.after_step(batch)
                 if fabric.is_global_zero:
                     progress.on_step(step)
-            # Gradients of an unfinished group of steps are dropped.
-            optimiser.zero_grad()
+            # Drop the gradients of an incomplete group of steps.
+            wrapped_optimiser.zero_grad()
             record |= means.read(ranks)
-        refuse_broken(method, record, checkpoints)
+        check_parameters(method, record, checkpoints)
         average_statistics(method, ranks)
         method.eval()
         is_last = epoch == training.epochs
         if is_last or epoch % training.evaluate_every == 0:
-            record |= measure(method, data, rows, eyes)
+            record |= evaluate(method, data, rows, evaluator)
         record["seconds"] = time.perf_counter() - started
         history.append(record)
         is_best = best_epoch(history) == epoch
         if fabric.is_global_zero:
             is_record = is_best and "holdout_accuracy" in record
             if is_last or is_record or epoch % training.checkpoint_every == 0:
-                state = {"optimiser": bare.state_dict(), "history": history}
+                state = {"optimiser": optimiser.state_dict(), "history": history}
                 checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
             progress.on_epoch(history)
 
@@ -173,23 +180,23 @@ def run_loop(
 
 
 def start_fabric(config: RunConfig) -> Fabric:
-    """Devices and processes; under torchrun, as many as it has started."""
+    """Set up devices and processes; under torchrun, as many as it has started."""
     machine = config.machine
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", machine.devices))
     processes = int(os.environ.get("WORLD_SIZE", devices))
-    # Buffers are statistics of each process, or per sample and kept equal by the methods.
-    many = DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
+    # Buffers are batch statistics of each process, or per-sample state that methods keep in sync.
+    parallel = DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
     fabric = Fabric(
         accelerator=machine.accelerator,
         devices=devices,
         num_nodes=max(1, processes // devices),
         precision=machine.precision,
-        strategy=many if processes > 1 else "auto",
+        strategy=parallel if processes > 1 else "auto",
     )
     fabric.launch()
     if processes > 1:
-        atexit.register(leave_group)
-    fabric.barrier()  # the first process has prepared the folder before it came here
+        atexit.register(destroy_process_group)
+    fabric.barrier()  # the first process prepared the folder before it reached this line
     if config.training.batch_size % fabric.world_size:
         raise ValueError(
             f"batch_size {config.training.batch_size} cannot be shared by {fabric.world_size} "
@@ -198,30 +205,30 @@ def start_fabric(config: RunConfig) -> Fabric:
     return fabric
 
 
-def leave_group() -> None:
-    """End the threads of the process group while there still is an interpreter.
+def destroy_process_group() -> None:
+    """Stop the threads of the process group before the interpreter exits.
 
-    Fabric does so for NCCL only; with Gloo a process would now and then abort as it exits.
+    Fabric does so for NCCL only; with Gloo a process sometimes aborts at exit.
     """
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 def set_learning_rate(optimiser: Optimizer, method: Method, config: RunConfig, epoch: int) -> float:
-    """Of this epoch; a method may count in stages and have groups with rates of their own."""
+    """Set the learning rate of this epoch, by the schedule and by the method."""
     training = config.training
-    now, last = method.clock(epoch)
+    now, last = method.schedule_epoch(epoch)
     rate = learning_rate(training.optimiser.learning_rate, training.schedule, now, last)
     if now == 1 < epoch:
-        optimiser.state.clear()  # a new stage: no momentum of the old one
+        optimiser.state.clear()  # a new stage starts without the momentum of the previous one
     for group in optimiser.param_groups:
         group["lr"] = rate
-        method.tune(epoch, group)
+        method.update_param_group(epoch, group)
     return rate
 
 
 def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> list[Record]:
-    """Load the last checkpoint, if there is one; the epochs so far."""
+    """Load the last checkpoint, if there is one; returns the records of its epochs."""
     found = checkpoints.load("last")
     if found is None:
         return []
@@ -235,52 +242,26 @@ def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> li
     return history
 
 
-def fetched(
-    steps: Iterator[Mapping[str, Tensor]], data: TrainingData, context: Context
-) -> Iterator[Batch]:
-    """This process's share of each step, on the device; files are read one step ahead."""
+def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterator[Batch]:
+    """Load this process's share of each step on the device; files are read one step ahead."""
 
-    def fetch(streams: Mapping[str, Tensor]) -> Batch:
+    def fetch(streams: Mapping[Stream, Tensor]) -> Batch:
         parts = {}
-        for name, whole in streams.items():
+        for stream, whole in streams.items():
             rows = whole[context.ranks.share(len(whole))].cpu()
             inputs = data.train.batch(rows).to(context.device)
             rows = rows.to(context.device)
-            parts[name] = Part(rows, inputs, context.labels[rows], context.ranks, len(whole))
+            parts[stream] = Part(rows, inputs, context.labels[rows], context.ranks, len(whole))
         return parts
 
     batches = map(fetch, steps)
-    return batches if data.root is None else ahead(batches)
-
-
-def measure(method: Method, data: TrainingData, rows: Tensor, eyes: Eyes) -> Record:
-    """Accuracy on the test sets, on the noisy held-out rows, and of the split."""
-    record: Record = {}
-    for number, test in enumerate(data.tests):
-        name = "test_accuracy" if number == 0 else f"test_accuracy_{test.name}"
-        record[name] = accuracy(eyes.log_probs(method, method.predict, test.samples), test.labels)
-    held = held_out(len(data), rows)
-    if bool(held.any()):
-        samples = data.train.subset(held.nonzero()[:, 0])
-        found = eyes.log_probs(method, method.predict, samples)
-        record["holdout_accuracy"] = accuracy(found, data.labels[held])
-    split = method.split()
-    if split is not None and data.true_labels is not None:
-        record |= split_accuracy(split, rows, data.labels, data.true_labels)
-    return record
-
-
-def held_out(count: int, rows: Tensor) -> Tensor:
-    """(N,) bool: the rows that are not trained on."""
-    mask = torch.ones(count, dtype=torch.bool)
-    mask[rows] = False
-    return mask
+    return batches if data.root is None else prefetch(batches)
 
 
 def best_epoch(history: list[Record]) -> int:
-    """By accuracy on the noisy held-out rows; without any, the last epoch.
+    """The epoch of highest accuracy on the noisy held-out rows; without any, the last epoch.
 
-    Few and noisy rows often make epochs equal: the last of them has learned the most.
+    With few and noisy rows epochs are often equal: the last of them has trained the longest.
     """
     judged = [record for record in history if "holdout_accuracy" in record]
     if not judged:
@@ -289,7 +270,7 @@ def best_epoch(history: list[Record]) -> int:
     return int(chosen["epoch"])
 
 
-class Means:
+class MeanLosses:
     """Mean losses of an epoch."""
 
     def __init__(self) -> None:
@@ -297,7 +278,7 @@ class Means:
         self._counts: dict[str, int] = {}
 
     def add(self, losses: Losses) -> Tensor:
-        """Their sum, with its gradient."""
+        """Add the losses of a step; returns their sum, with its gradient."""
         total = torch.stack(list(losses.values())).sum()
         for name, value in {"loss": total, **{f"loss_{k}": v for k, v in losses.items()}}.items():
             self._sums[name] = self._sums.get(name, torch.zeros_like(value)) + value.detach()
@@ -305,8 +286,24 @@ class Means:
         return total
 
     def read(self, ranks: Ranks) -> Record:
-        """By name, over all processes."""
+        """Means by name, over all processes."""
         if not self._sums:
             return {}
         means = [value / self._counts[name] for name, value in self._sums.items()]
         return dict(zip(self._sums, ranks.mean(torch.stack(means)).tolist(), strict=True))
+
+
+T = TypeVar("T")
+
+
+def prefetch(items: Iterator[T]) -> Iterator[T]:
+    """Yield the same items in the same order; a thread produces the next one in the meantime."""
+
+    def take() -> list[T]:
+        return [item for _, item in zip(range(1), items, strict=False)]
+
+    with ThreadPoolExecutor(1, "prefetch") as pool:
+        future = pool.submit(take)
+        while item := future.result():
+            future = pool.submit(take)
+            yield item[0]

@@ -1,4 +1,4 @@
-"""``predict``: a trained run and inputs -> a label and a probability for each class."""
+"""`predict`: a trained run and inputs -> a label and a probability per class."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ import pandas as pd
 import torch
 from torch import nn
 
+from csot._core.atomic import atomic_write
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
 from csot.data import TableFeatures
-from csot.data.datasets.registry import TrainingData
-from csot.data.readers.inputs import Inputs, Wanted
+from csot.data.readers.inputs import Inputs, Wanted, read_inputs
+from csot.data.readers.table import Columns
 from csot.data.samples import InMemory
+from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.methods.core.contract import Context, Method, Predictions
 from csot.nets.build import seeded
+from csot.runs.tables import write_csv, write_parquet
 from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
-from csot.training.evaluate import Eyes, accuracy
+from csot.training.evaluate import Evaluator, accuracy
 from csot.training.folder import INPUTS, InputFacts, RunFolder
 
 Which = Literal["best", "last"]
@@ -34,19 +37,27 @@ CONFIDENCE, PREDICTED = "confidence", "predicted_label"
 
 @dataclass(frozen=True)
 class Predicted:
-    """Of M inputs."""
+    """Predictions for M inputs.
+
+    Attributes
+    ----------
+    ids : list of str
+    class_names : list of str
+    probabilities : array of shape (M, C)
+    epoch : int
+        Epoch of the checkpoint.
+    accuracy : float or None
+        Accuracy on the labels of the data, if there are any.
+    """
 
     ids: list[str]
     class_names: list[str]
     probabilities: npt.NDArray[np.float32]
-    """(M, C)."""
     epoch: int
-    """Of the checkpoint."""
     accuracy: float | None = None
-    """Where the data brings labels."""
 
     def table(self) -> pd.DataFrame:
-        """id, predicted_label, confidence, then prob_<class> for each class."""
+        """Return a table: id, predicted_label, confidence, and prob_<class> per class."""
         names = np.array(self.class_names, dtype=object)
         columns = {
             "id": self.ids,
@@ -56,11 +67,92 @@ class Predicted:
         each = {f"prob_{name}": self.probabilities[:, c] for c, name in enumerate(names)}
         return pd.DataFrame({**columns, **each})
 
+    def write(self, path: str | Path, *, excel_safe: bool = False) -> None:
+        """Write a .csv, .parquet or .npz file, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file; its suffix decides on the format.
+        excel_safe : bool
+            Disarm cells of a CSV file that a spreadsheet would run as formulas.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix == ".csv":
+            write_csv(path, self.table(), excel_safe=excel_safe)
+        elif suffix == ".parquet":
+            write_parquet(path, self.table())
+        elif suffix == ".npz":
+            names = np.array(self.class_names)
+            with atomic_write(path) as file:
+                np.savez(
+                    file,
+                    ids=np.array(self.ids),
+                    predicted_labels=names[self.probabilities.argmax(1)],
+                    probabilities=self.probabilities,
+                    class_names=names,
+                )
+        else:
+            raise ValueError(f"path {path}: the file must end in .csv, .parquet or .npz")
+
+
+def predict(
+    run: str | Path,
+    data: str | Path,
+    *,
+    checkpoint: Which = "last",
+    columns: Columns | None = None,
+    root: Path | None = None,
+    data_dir: Path | None = None,
+    allow_outside: bool = False,
+) -> Predicted:
+    """Predict the labels of data with a trained run.
+
+    Parameters
+    ----------
+    run : str or Path
+        Folder that `csot.train` wrote.
+    data : str or Path
+        Path of images, a table or arrays, with or without labels; or the name of a data set, for
+        its test set.
+    checkpoint : {"last", "best"}
+        The last epoch, or the best one on the noisy held-out labels.
+    columns, root : optional
+        Columns of a table, and the folder that its image paths are relative to.
+    data_dir : Path, optional
+        Folder of the named data sets; by default ``./data``.
+    allow_outside : bool
+        Read images that lie outside of the data folder.
+
+    Returns
+    -------
+    Predicted
+    """
+    predictor = Predictor(run, checkpoint)
+    inputs = read_inputs(
+        data,
+        predictor.wanted,
+        columns=columns,
+        root=root,
+        data_dir=data_dir,
+        allow_outside=allow_outside,
+    )
+    return predictor(inputs)
+
 
 class Predictor:
-    """The method of a run, as one of its checkpoints left it."""
+    """A trained run, ready to predict.
 
-    def __init__(self, run: str | Path, checkpoint: Which = "best") -> None:
+    Parameters
+    ----------
+    run : str or Path
+        Folder that `csot.train` wrote.
+    checkpoint : {"last", "best"}
+        The last epoch, or the best one on the noisy held-out labels.
+    """
+
+    def __init__(self, run: str | Path, checkpoint: Which = "last") -> None:
         folder = RunFolder(Path(run))
         self._path = folder.path
         config, self._facts = folder.read_config(), folder.read_inputs()
@@ -70,14 +162,14 @@ class Predictor:
         self.epoch = found.epoch
         self._batch = config.training.evaluation_batch
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        stand_in = empty_data(config.data, self._facts)
+        placeholder = empty_data(config.data, self._facts)
         with naming(folder.path, "a run that can be built again", "train it anew"):
-            self._plain = make_views(stand_in, config.training.views).plain
-            self._method = rebuilt(config, stand_in, found).to(self._device).eval()
+            self._plain = make_views(placeholder, config.training.views).plain
+            self._method = rebuilt(config, placeholder, found).to(self._device).eval()
 
     @property
     def wanted(self) -> Wanted:
-        """What it can be shown."""
+        """The kind and shape of inputs that it takes, and its classes."""
         facts = self._facts
         table = None
         if facts.table is not None:
@@ -86,8 +178,9 @@ class Predictor:
         return Wanted(facts.kind, tuple(facts.shape), list(facts.class_names), table)
 
     def __call__(self, inputs: Inputs) -> Predicted:
-        eyes = Eyes(self._plain, self._batch, self._device, Ranks())
-        log_probs = eyes.log_probs(self._method, self._method.predict, inputs.samples)
+        """Predict the labels of inputs; `csot.data.read_inputs` reads them."""
+        evaluator = Evaluator(self._plain, self._batch, self._device, Ranks())
+        log_probs = evaluator.log_probs(self._method, self._method.predict, inputs.samples)
         labels = inputs.labels
         known = labels is not None and bool((labels >= 0).any())
         return Predicted(
@@ -100,15 +193,15 @@ class Predictor:
 
 
 def empty_data(name: str, facts: InputFacts) -> TrainingData:
-    """Data of the same form as those trained on, and all zero; they take no memory."""
+    """Zeros of the same form as the training data; they take no memory."""
     kind = torch.uint8 if facts.kind == "images" else torch.float32
     return TrainingData(
         name=name,
         train=InMemory(torch.zeros(1, dtype=kind).expand(facts.rows, *facts.shape)),
-        # Of every class, since a method may count them; what it remembers is loaded afterwards.
+        # Labels of every class, as a method may count them; its state is loaded afterwards.
         labels=torch.arange(facts.rows) % len(facts.class_names),
         class_names=list(facts.class_names),
-        ids=["0"] * facts.rows,  # never asked for
+        ids=["0"] * facts.rows,  # never used
         tests=[],
         mean=None if facts.mean is None else tuple(facts.mean),
         std=None if facts.std is None else tuple(facts.std),
@@ -116,21 +209,21 @@ def empty_data(name: str, facts: InputFacts) -> TrainingData:
 
 
 def check_size(make_network: Callable[[int], nn.Module], checkpoint: Checkpoint) -> None:
-    """A configuration of a few bytes can ask for a network of any size: the checkpoint has it."""
+    """Raise if the configured network is larger than the checkpoint: it may not fit in memory."""
     with torch.device("meta"):
         network = make_network(0)
     wanted = sum(value.numel() for value in network.parameters())
     held = sum(value.numel() for value in checkpoint.model.values())
     if wanted > held:
         raise ValueError(
-            f"its configuration is of a network with {wanted:,} parameters, but the checkpoint "
+            f"its configuration is for a network with {wanted:,} parameters, but the checkpoint "
             f"has {held:,}"
         )
 
 
 def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Method:
-    """The method with the networks and the memory of the checkpoint."""
-    # Pretrained weights were where training began; the file may be gone.
+    """Build the method again, with the parameters and the state of the checkpoint."""
+    # The file of pretrained weights is not needed, and may be gone.
     network = config.training.network.model_copy(update={"weights": None})
     training = config.training.model_copy(update={"network": network})
 
@@ -138,7 +231,7 @@ def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Me
     check_size(make_network, checkpoint)
 
     def predict(_network: object, _rows: object) -> Predictions:
-        raise AssertionError("a rebuilt method has no training data to look at")
+        raise AssertionError("a rebuilt method has no training data to predict")
 
     context = Context(
         labels=data.labels,

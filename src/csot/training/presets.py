@@ -1,7 +1,7 @@
-"""Presets: YAML files of this package or of the user's, and how a run's configuration is made.
+"""Presets: YAML files of the package or of the user, and how they become a configuration.
 
-Later wins: the preset's `training`, the method's own section, that section for the kind of noise,
-`--set`.
+In increasing priority: `training` of the preset, the section of the method, the part of that
+section for the kind of noise, `--set`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Section(Strict):
-    """What one method has of its own."""
+    """The section of one method."""
 
     settings: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
     by_noise: dict[str, Section] = Field(default_factory=dict)
-    """By the kind of noise (`sym`, `asym`) or the whole of it (`sym:0.8`)."""
+    """By kind of noise (`sym`, `asym`), or by kind and rate (`sym:0.8`)."""
 
 
 class Preset(Strict):
+    """Contents of a preset file."""
+
     about: str
-    """One line."""
+    """One line for lists."""
     data: str | None = None
     dataset: DataConfig = DataConfig()
     training: TrainingConfig = TrainingConfig()
@@ -42,7 +44,7 @@ class Preset(Strict):
 
 
 def preset_names() -> list[str]:
-    """Those of the package."""
+    """List the presets of the package."""
     folder = resources.files("csot") / "presets"
     return sorted(
         file.name.removesuffix(".yaml") for file in folder.iterdir() if ".yaml" in file.name
@@ -50,7 +52,7 @@ def preset_names() -> list[str]:
 
 
 def preset_for(data: str) -> str | None:
-    """The preset of the data's name; `embeddings` for arrays; else none."""
+    """Return the preset named like the data, `embeddings` for arrays, else None."""
     name = data.partition(":")[0]
     if name in preset_names():
         return name
@@ -58,7 +60,7 @@ def preset_for(data: str) -> str | None:
 
 
 def preset_text(name: str) -> str:
-    """The YAML of a preset of the package, or of the file `name`."""
+    """Return the YAML of a preset of the package, or of the file `name`."""
     if name.endswith((".yaml", ".yml")):
         return read_text(Path(name), LARGEST)
     known = preset_names()
@@ -72,7 +74,17 @@ def preset_text(name: str) -> str:
 
 @cache
 def read_preset(name: str) -> Preset:
-    """Parsed and checked, or an error that names the key and the nearest known one."""
+    """Read and validate a preset; an unknown key is an error that names the nearest known one.
+
+    Parameters
+    ----------
+    name : str
+        A preset of the package, or a file that ends in .yaml.
+
+    Returns
+    -------
+    Preset
+    """
     values = parse_yaml(preset_text(name), f"preset {name}")
     preset = checked(Preset, values, f"preset {name}")
     for method in preset.methods:
@@ -95,14 +107,35 @@ def make_config(
     machine: Mapping[str, Any] | None = None,
     own_training: bool = True,
 ) -> RunConfig:
-    """A whole configuration; `overrides` has keys such as `training.epochs` or a setting's name.
+    """Make the complete configuration of a run.
 
-    Without `own_training` a method's section gives its settings only: the training is common.
+    Parameters
+    ----------
+    data : str
+        Name or path of the data.
+    method : str
+        One of ``csot.methods.method_names()``.
+    preset : str, optional
+        A preset of the package, or a .yaml file.
+    noise : str
+        Noise to add to the labels.
+    seed : int
+    overrides : dict, optional
+        Changes by key: ``training.epochs``, or its end, ``epochs``, if that is unambiguous.
+    machine : dict, optional
+        Accelerator, devices, precision, compile.
+    own_training : bool
+        Whether to use the epochs, optimiser and network in the method's own section of the preset;
+        else only its settings.
+
+    Returns
+    -------
+    RunConfig
     """
     chosen = Preset(about="") if preset is None else read_preset(preset)
     section = chosen.methods.get(method, Section())
     layers = [section, *(part for key, part in section.by_noise.items() if _fits(key, noise))]
-    # Only what the preset says: defaults are filled in once, at the end.
+    # Only keys that the preset sets: defaults are filled in once, at the end.
     training = chosen.training.model_dump(exclude_unset=True)
     settings: dict[str, Any] = {}
     for layer in layers:
@@ -127,7 +160,7 @@ def make_config(
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on top of `base`, mapping by mapping."""
+    """Merge `over` into `base`, recursively."""
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)
@@ -138,27 +171,29 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(model: type[M], values: Any, where: str) -> M:
-    """An instance of the model; the first fault is said in one sentence."""
+    """Validate values; the error describes the first problem in one sentence."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise FileError(f"{where}: {_say(model, error)}") from None
+        raise FileError(f"{where}: {_describe(model, error)}") from None
 
 
-def _say(model: type[BaseModel], error: ValidationError) -> str:
+def _describe(model: type[BaseModel], error: ValidationError) -> str:
     first = error.errors()[0]
     path = ".".join(clip(str(part)) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"{path} is no key{nearest(str(first['loc'][-1]), _siblings(model, first['loc']))}"
+        return (
+            f"{path} is not a key{nearest(str(first['loc'][-1]), _siblings(model, first['loc']))}"
+        )
     message = str(first["msg"]).removeprefix("Value error, ")
     return f"{path} is {clip(repr(first['input']), 200)}: {message}" if path else message
 
 
 def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The keys that are known where the last one of `path` was found."""
+    """Known keys at the level of the last part of `path`."""
     fields = model.model_fields
     for part in path[:-1]:
-        # Below a mapping (the methods of a preset) the key is a name, and its values are models.
+        # In a mapping (the methods of a preset) the key is a name, and the values are models.
         if str(part) in fields:
             inner = _models(fields[str(part)].annotation)
             fields = inner[0].model_fields if inner else {}
@@ -166,7 +201,7 @@ def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The models within a type: `dict[str, Section]` -> [Section]."""
+    """The models in a type: `dict[str, Section]` -> [Section]."""
     found = [annotation, *get_args(annotation)]
     return [kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
@@ -185,7 +220,7 @@ def _fits(key: str, noise: str) -> bool:
 
 
 def _path_of(key: str, method: str) -> list[str]:
-    """`epochs` is `training.epochs` and `epsilon` is `settings.epsilon`: the end is enough."""
+    """Complete a key: `epochs` is `training.epochs`, `epsilon` is `settings.epsilon`."""
     settings = [f"settings.{name}" for name in _keys(find_method(method).Settings)]
     known = [*_keys(RunConfig), *settings]
     before, options, option = key.partition("options.")

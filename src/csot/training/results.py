@@ -1,4 +1,4 @@
-"""What a finished run leaves: the same records as every run, so that report and review work."""
+"""Write the results of a finished run, in the same files as every run: findings, summary."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from csot._core.errors import require
-from csot.data.datasets.registry import TrainingData
 from csot.data.noise import NoisyLabels
 from csot.data.samples import Samples
+from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
 from csot.runs.reasons import Verdicts, reasons
@@ -24,14 +24,14 @@ from csot.training.folder import IMAGES, RunFolder
 from csot.training.loop import Finished, Record
 
 PICTURES = 5000
-"""Images of arrays that are written out for report and review: the worst labels first."""
+"""Number of images written for report and review if the data are arrays: worst labels first."""
 
 
 def findings_of(data: TrainingData, judgement: Judgement, rows: Tensor) -> pd.DataFrame:
-    """One verdict a row, held-out rows included.
+    """One verdict per row, held-out rows included.
 
-    A label is replaced where the method relies on its verdict and the verdict is another class;
-    where it does not, the given label stays and the row is `uncertain`.
+    A label is replaced if the method trusts its verdict and the verdict is another class; if it
+    does not trust it, the given label is kept and the row is `uncertain`.
     """
     given = data.labels.numpy()
     posterior = judgement.posterior.double().cpu().numpy()
@@ -69,7 +69,7 @@ def findings_of(data: TrainingData, judgement: Judgement, rows: Tensor) -> pd.Da
 
 
 def sample_table(data: TrainingData, findings: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """By id, where the image is; images that are no files are written to `folder`/images."""
+    """Path of each image by id; images that are not files are written to `folder`/images."""
     index = findings.index
     if data.images is not None and data.root is not None:
         root = data.root
@@ -89,7 +89,7 @@ def sample_table(data: TrainingData, findings: pd.DataFrame, folder: Path) -> pd
 
 
 def write_pictures(samples: Samples, rows: npt.NDArray[np.intp], folder: Path) -> dict[int, str]:
-    """PNG files, named by row number."""
+    """Write PNG files, named by row number."""
     image_module = require("PIL.Image", "train", "writing images")
     folder.mkdir(exist_ok=True)
     written = {}
@@ -103,9 +103,6 @@ def write_pictures(samples: Samples, rows: npt.NDArray[np.intp], folder: Path) -
     return written
 
 
-# What a finished run leaves: the records that every run has, so that report and review work.
-
-
 def write_results(
     folder: RunFolder,
     config: RunConfig,
@@ -113,7 +110,7 @@ def write_results(
     noisy: NoisyLabels,
     finished: Finished,
 ) -> None:
-    """Tables first, the summary last: with it the run is finished."""
+    """Write all results, the summary last: it marks the run as finished."""
     run = Run(folder.path)
     findings = findings_of(data, finished.judgement, finished.rows)
     samples = sample_table(data, findings, folder.path)
@@ -143,7 +140,7 @@ def summary_of(
     finished: Finished,
     findings: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Counts, accuracies as fractions, and circumstances."""
+    """Counts, accuracies as fractions, settings and versions."""
     posterior = finished.judgement.posterior.double().cpu().numpy()
     history = finished.history
     return {
@@ -175,16 +172,16 @@ def summary_of(
 
 
 def principal_axes(features: npt.NDArray[np.float64], axes: int = 64) -> npt.NDArray[np.float64]:
-    """(N, at most `axes`): enough to find neighbours by."""
+    """(N, at most `axes`) principal components: enough to find neighbours."""
     centred = features - features.mean(0)
     _, vectors = np.linalg.eigh(centred.T @ centred)
     return np.asarray(centred @ vectors[:, ::-1][:, :axes])
 
 
 def accuracies(history: list[Record], best_epoch: int) -> dict[str, float]:
-    """At the epoch that the noisy held-out rows chose, at the last one, and the highest of all.
+    """Test accuracy at the epoch chosen by the noisy held-out rows, at the last, and the highest.
 
-    The highest is for comparison with papers that report it: nothing was chosen by it.
+    The highest is for comparison with papers that report it; nothing is chosen by it.
     """
     tested = [record["test_accuracy"] for record in history if "test_accuracy" in record]
     if not tested:
@@ -197,7 +194,7 @@ def accuracies(history: list[Record], best_epoch: int) -> dict[str, float]:
 
 
 def realised_noise(data: TrainingData, noisy: NoisyLabels) -> dict[str, Any]:
-    """The noise that was added, or that the data came with where true labels are known."""
+    """The noise that was added, or the noise of the data where true labels are known."""
     if data.true_labels is None:
         return {}
     wrong = (data.labels != data.true_labels) & (data.labels >= 0)

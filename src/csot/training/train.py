@@ -1,8 +1,8 @@
-"""``train``: data, noise, the loop, and the records it leaves."""
+"""`train`: read the data, add noise, run the loop, write the results and the report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,12 @@ from typing import Any
 import pandas as pd
 
 from csot._core.files import refuse_overlap
-from csot.data.datasets.registry import TrainingData, read_training_data
+from csot.data.datasets.registry import read_training_data
 from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.readers.table import Columns
+from csot.data.types import TrainingData
+from csot.figures import write_history
+from csot.report import write_report
 from csot.runs import Run
 from csot.training.build import generator_for
 from csot.training.config import RunConfig
@@ -21,13 +24,29 @@ from csot.training.loop import Progress, run_loop
 from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
 
-NOISE = 17
-"""Stream of the label noise, apart from all streams of the loop."""
+NOISE_STREAM = 17
+"""Random stream of the label noise, distinct from all streams of the loop."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where data that are no single path come from; see `read_training_data`."""
+    """Where to read the data from, if a name or path alone does not say it.
+
+    Parameters
+    ----------
+    data_dir : Path, optional
+        Folder of the named data sets; by default ``./data``.
+    test : Path, optional
+        Test data of the same kind as the training data.
+    columns : Columns, optional
+        Columns of a table.
+    root : Path, optional
+        Folder that image paths of a table are relative to; by default that of the table.
+    download : bool
+        Download a public data set that is missing.
+    allow_outside : bool
+        Read images that lie outside of the data folder.
+    """
 
     data_dir: Path | None = None
     test: Path | None = None
@@ -35,19 +54,28 @@ class Source:
     root: Path | None = None
     download: bool = False
     allow_outside: bool = False
-    """Read images that lie outside of the data folder."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished run."""
+    """A finished training run.
+
+    Attributes
+    ----------
+    path : Path
+        Folder of the run.
+    summary : dict
+        Contents of summary.json; empty on all processes but the first.
+    history : DataFrame
+        One row per epoch, as in metrics.csv.
+    findings : DataFrame
+        One row per training sample, as in findings.csv.
+    """
 
     path: Path
     summary: dict[str, Any]
     history: pd.DataFrame = field(repr=False)
-    """One row for each epoch."""
     findings: pd.DataFrame = field(repr=False)
-    """One row for each training sample."""
 
 
 def train(
@@ -63,33 +91,48 @@ def train(
     machine: Mapping[str, Any] | None = None,
     resume: bool = False,
     force: bool = False,
+    tensorboard: bool = False,
+    excel_safe: bool = False,
     progress: Progress | None = None,
 ) -> Trained:
-    """Train a network on labels that are partly wrong, and say which of them are.
+    """Train a network on partly wrong labels, and find the wrong ones.
 
     Parameters
     ----------
-    data : str, path or TrainingData
+    data : str, Path or TrainingData
         A name such as "digits" or "cifar10", or the path of images, a table or an .npz file.
-    out : path
-        Folder of the run: configuration, metrics, checkpoints, findings, summary, report.
+    out : str or Path
+        Folder of the run: configuration, metrics, checkpoints, findings, summary, report.html and
+        curves.png.
     method : str
         One of ``csot.methods.method_names()``.
     preset : str, optional
-        A preset of the package, or a .yaml file; else the one of the data's name, if there is one.
+        A preset of the package, or a .yaml file; by default the one named like the data, if any.
     noise : str
         Noise to add to the labels, which are then taken to be right: "sym:0.5", "asym:0.4" ...
-        True labels are used for measuring only.
+        True labels are used for evaluation only.
     seed : int
-        Of the noise, the initial weights and all that is random.
-    settings : dict
-        What to change of the preset, by key: ``{"epochs": 20, "epsilon": 0.05}``.
-    source, machine : optional
-        Where named data lie; accelerator, devices and precision.
+        Seed of the noise, of the initial parameters and of everything else that is random.
+    settings : dict, optional
+        Changes to the preset, by key: ``{"epochs": 20, "epsilon": 0.05}``.
+    source : Source, optional
+        Where to read the data from.
+    machine : dict, optional
+        ``accelerator``, ``devices``, ``precision`` and ``compile``.
     resume : bool
-        Go on with the run in ``out`` from its last checkpoint, to the same numbers.
+        Continue the run in ``out`` from its last checkpoint, with identical results.
     force : bool
-        Replace what ``out`` holds.
+        Replace the training run in ``out``.
+    tensorboard : bool
+        Also write the metrics to ``out``/tensorboard.
+    excel_safe : bool
+        Disarm cells of CSV files that a spreadsheet would run as formulas.
+    progress : Progress, optional
+        Callbacks.
+
+    Returns
+    -------
+    Trained
 
     Examples
     --------
@@ -97,6 +140,7 @@ def train(
     >>> run = csot.train("digits", out="run", noise="sym:0.5")       # doctest: +SKIP
     >>> run.summary["test_accuracy_last"]                            # doctest: +SKIP
     """
+    source, progress = source or Source(), progress or Progress()
     name = data.name if isinstance(data, TrainingData) else str(data)
     config = make_config(
         name,
@@ -107,16 +151,23 @@ def train(
         overrides=settings,
         machine=machine,
     )
-    given = data if isinstance(data, TrainingData) else None
-    return train_configured(
+    if is_first_process():
+        progress.on_start(config)
+    trained = train_configured(
         config,
         out=out,
-        data=given,
-        source=source or Source(),
+        data=data if isinstance(data, TrainingData) else None,
+        source=source,
         resume=resume,
         force=force,
+        tensorboard=tensorboard,
+        excel_safe=excel_safe,
         progress=progress,
     )
+    if trained.summary:
+        write_report(Run.open(trained.path), allow_outside=source.allow_outside)
+        write_history(trained.path)
+    return trained
 
 
 def train_configured(
@@ -127,21 +178,32 @@ def train_configured(
     source: Source,
     resume: bool = False,
     force: bool = False,
-    progress: Progress | None = None,
+    tensorboard: bool = False,
     excel_safe: bool = False,
+    progress: Progress | None = None,
 ) -> Trained:
-    """`train` with a configuration that is complete."""
+    """`train` for a complete configuration; writes neither a report nor figures."""
     if data is None and Path(config.data).exists():
         refuse_overlap(Path(config.data), Path(out))
-    read = read_source(config, source) if data is None else data
-    noisy = parse_noise(config.noise).apply(read, generator_for(config.seed, NOISE))
-    labelled = with_noise(read, noisy)
     folder = RunFolder(Path(out))
+    writers: list[Callable[[list[dict[str, float]]], None]] = [folder.write_metrics]
+    if tensorboard:
+        writers.append(folder.tensorboard_writer())
+    original = read_source(config, source) if data is None else data
+    noisy = parse_noise(config.noise).apply(original, generator_for(config.seed, NOISE_STREAM))
+    labelled = with_noise(original, noisy)
     if is_first_process():
         folder.prepare(config, labelled.source, resume=resume, force=force)
         folder.write_inputs(labelled)
         Run(folder.path).write_excel_safe(excel_safe)
-    finished = run_loop(config, labelled, folder.checkpoints, _with_metrics(progress, folder))
+    callbacks = progress or Progress()
+
+    def on_epoch(history: list[dict[str, float]]) -> None:
+        for write in writers:
+            write(history)
+        callbacks.on_epoch(history)
+
+    finished = run_loop(config, labelled, folder.checkpoints, replace(callbacks, on_epoch=on_epoch))
     if finished.is_first:
         write_results(folder, config, labelled, noisy, finished)
     return Trained(
@@ -153,7 +215,7 @@ def train_configured(
 
 
 def read_source(config: RunConfig, source: Source) -> TrainingData:
-    """The data that a configuration names."""
+    """Read the data that a configuration names."""
     return read_training_data(
         config.data if not Path(config.data).exists() else Path(config.data),
         data_dir=source.data_dir,
@@ -168,18 +230,7 @@ def read_source(config: RunConfig, source: Source) -> TrainingData:
 
 
 def with_noise(data: TrainingData, noisy: NoisyLabels) -> TrainingData:
-    """Noise makes the labels before it the true ones; without noise nothing changes."""
+    """Replace the labels by noisy ones; the labels before become the true ones."""
     if noisy.rate == 0:
         return data
     return replace(data, labels=noisy.labels, true_labels=data.labels)
-
-
-def _with_metrics(progress: Progress | None, folder: RunFolder) -> Progress:
-    """Every epoch is in metrics.csv before anybody is told of it."""
-    shown = progress or Progress()
-
-    def on_epoch(history: list[dict[str, float]]) -> None:
-        folder.write_metrics(history)
-        shown.on_epoch(history)
-
-    return Progress(shown.on_step, on_epoch)

@@ -1,4 +1,4 @@
-"""YAML of presets, runs and ``--set``, read in bounded time and memory."""
+"""Parse YAML of presets, runs and `--set` in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from csot._core.errors import FileError, naming
 from csot._core.files import read_text
 
 LARGEST = 1 << 20
-"""Bytes; presets have some 4,000, and ten thousand class names need 200,000."""
+"""Bytes; presets have about 4,000, and ten thousand class names need 200,000."""
 EVENTS = 100_000
 """Scalars and brackets, as written."""
 NODES = 200_000
-"""The same once every alias is replaced by what it stands for."""
+"""The same after every alias has been expanded."""
 DEPTH = 50
 SCALAR = 20_000
-"""Characters of one value: long numbers of YAML 1.1 take the square of their length."""
+"""Characters of one value: parsing long numbers of YAML 1.1 takes quadratic time."""
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(path: Path) -> Any:
-    """The value of a file, or an error that names it."""
+    """Parse a file; errors name it."""
     return parse_yaml(read_text(path, LARGEST), str(path))
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Plain data; ``where`` names the source in errors."""
+    """Parse text into plain data; `where` names the source in errors."""
     with naming(where, "valid YAML"):
         if len(text) > LARGEST:
             raise ValueError(f"{len(text):,} characters; at most {LARGEST:,} are read")
@@ -46,7 +46,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def _check_events(text: str) -> None:
-    """Count without building anything: composing is recursive, and aliases multiply."""
+    """Check depth and counts before anything is built, as composing is recursive."""
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=LOADER)):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -60,9 +60,9 @@ def _check_events(text: str) -> None:
 
 
 def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many nodes it is with every alias written out; one that holds itself is endless."""
+    """Number of nodes with every alias expanded; more than NODES if an alias contains itself."""
     if id(node) not in known:
-        known[id(node)] = NODES + 1  # until it is known, which it is not within itself
+        known[id(node)] = NODES + 1  # stays so if the node contains itself
         parts: list[yaml.Node] = []
         if isinstance(node, yaml.MappingNode):
             parts = [part for pair in node.value for part in pair]

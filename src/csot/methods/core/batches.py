@@ -7,9 +7,42 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
+from csot.methods.core.contract import Context, Steps, Stream
+
+
+def one_stream(
+    context: Context, stream: Stream, *, batch_factor: int = 1, only_labelled: bool = False
+) -> Steps:
+    """One pass over the rows to train on, in batches of one stream.
+
+    `batch_factor` enlarges the batches; `only_labelled` leaves out rows without a given label.
+    """
+    rows = labelled(context.rows, context.labels) if only_labelled else context.rows
+    for batch in full_batches(rows, batch_factor * context.batch_size, context.order):
+        yield {stream: batch}
+
+
+def side_by_side(
+    sets: Mapping[Stream, Tensor],
+    size: int,
+    generator: torch.Generator,
+    *,
+    led_by: Stream | None = None,
+) -> Steps:
+    """Steps that take a batch of every set; shorter sets start again. Empty sets are left out.
+
+    The number of steps is that of the longest set, or of the set `led_by` unless it is empty.
+    """
+    present = {stream: rows for stream, rows in sets.items() if len(rows)}
+    leaders = [present[led_by]] if led_by in present else list(present.values())
+    steps = max((max(1, len(rows) // size) for rows in leaders), default=0)
+    endless = {stream: _endless(rows, size, generator) for stream, rows in present.items()}
+    for _ in range(steps):
+        yield {stream: next(batches) for stream, batches in endless.items()}
+
 
 def full_batches(rows: Tensor, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """One pass over `rows` in random order; what does not fill a batch waits for another epoch.
+    """One pass over `rows` in random order; rows that do not fill a batch are left out.
 
     Fewer rows than a batch are repeated until they fill one.
     """
@@ -21,25 +54,6 @@ def full_batches(rows: Tensor, size: int, generator: torch.Generator) -> Iterato
 def labelled(rows: Tensor, labels: Tensor) -> Tensor:
     """Those of `rows` that have a label; `labels` (N,) are -1 for none."""
     return rows[(labels.cpu() >= 0)[rows]]
-
-
-def side_by_side(
-    sets: Mapping[str, Tensor],
-    size: int,
-    generator: torch.Generator,
-    *,
-    led_by: str | None = None,
-) -> Iterator[dict[str, Tensor]]:
-    """Steps that take a batch of every set; shorter sets begin again. Empty sets are left out.
-
-    The longest set decides how many steps there are, or the set `led_by` unless it is empty.
-    """
-    there = {name: rows for name, rows in sets.items() if len(rows)}
-    leaders = [there[led_by]] if led_by in there else list(there.values())
-    steps = max((max(1, len(rows) // size) for rows in leaders), default=0)
-    streams = {name: _endless(rows, size, generator) for name, rows in there.items()}
-    for _ in range(steps):
-        yield {name: next(stream) for name, stream in streams.items()}
 
 
 def _endless(rows: Tensor, size: int, generator: torch.Generator) -> Iterator[Tensor]:

@@ -1,10 +1,10 @@
-"""The contract between a method and the loop.
+"""The contract between a method and the training loop.
 
-A method is an `nn.Module`: its networks, and whatever it remembers of each sample, are parameters
-and buffers, so that a checkpoint of its `state_dict` is whole. Once an epoch the loop calls
-`begin_epoch`, then for each of `steps` the module itself, which returns the losses to sum. Of the N
-rows of a data set some may be held out: `Context.rows` are those to train on. True labels never
-come this way.
+A method is an `nn.Module`: its networks, and whatever it remembers about each sample, are
+parameters and buffers, so its `state_dict` is a complete checkpoint. Each epoch the loop calls
+`begin_epoch`, then the module itself once per step of `steps`; it returns the losses to sum. Some
+of the N rows may be held out: `Context.rows` are the rows to train on. A method never receives true
+labels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from enum import Enum
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -23,49 +24,107 @@ from csot.data.augment.views import View, Views
 
 
 class Settings(BaseModel):
-    """What a user may set of a method. Unknown keys are errors."""
+    """Base class for the settings of a method; every field is a setting users may change.
+
+    Instances are immutable. An unknown key is an error, and so is NaN or infinity.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class Role(Enum):
+    """What the rows of a stream are used for."""
+
+    WARMUP = "warmup"
+    """The epochs before the method's own loss: the given labels of all rows, as they are."""
+    TRAIN = "train"
+    """The method's own loss, on all rows."""
+    FINETUNE = "finetune"
+    """A last stage, on all rows, with the labels that an earlier stage has learned."""
+    LABELLED = "labelled"
+    """Rows whose given label is kept."""
+    UNLABELLED = "unlabelled"
+    """Rows whose given label is not used."""
+    CLEAN = "clean"
+    """D_clean of CSOT."""
+    CORRUPTED = "corrupted"
+    """D_corrupted of CSOT."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One of the batches that a step takes at the same time.
+
+    Attributes
+    ----------
+    role : Role
+        What the rows are used for.
+    network : int
+        Number of the network that trains on them. Methods whose networks all train on the same
+        rows leave it at 0.
+    """
+
+    role: Role
+    network: int = 0
+
+
+Steps: TypeAlias = Iterator[Mapping[Stream, Tensor]]
+"""Row numbers by stream, for each step of an epoch."""
+
+
 class Part:
-    """This process's share of the rows that one step takes from one stream."""
+    """The rows that one step takes from one stream, or this process's share of them.
+
+    Attributes
+    ----------
+    rows : Tensor of shape (b,)
+        Row numbers.
+    inputs : Tensor of shape (b, ...)
+        Inputs as stored: uint8 images or float32 features.
+    labels : Tensor of shape (b,)
+        Given labels, -1 for none.
+    whole : int
+        Number of rows over all processes.
+    """
 
     def __init__(self, rows: Tensor, inputs: Tensor, labels: Tensor, ranks: Ranks, whole: int):
         self.rows = rows
-        """(b,) row numbers."""
         self.inputs = inputs
-        """(b, ...) as stored: uint8 images or float32 features."""
         self.labels = labels
-        """(b,) given labels, -1 for none."""
         self.whole = whole
-        """Rows over all processes."""
         self._ranks = ranks
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def view(self, view: View, generator: torch.Generator) -> Tensor:
-        """A random view; drawn for the whole batch, so that it is the same on any process."""
+        """Return a random view of the inputs.
+
+        It is drawn for the rows of all processes, so it does not depend on their number.
+        """
         draws = view.draw(self.whole, generator)
         return view(self.inputs, draws[self._ranks.share(self.whole)])
 
 
-Batch = Mapping[str, Part]
-"""Parts by the name of their stream."""
+Batch: TypeAlias = Mapping[Stream, Part]
+"""The parts of one step by stream."""
 
-Losses = dict[str, Tensor]
-"""Scalars by name, weights applied; their sum is minimised."""
+Losses: TypeAlias = dict[str, Tensor]
+"""Scalar losses by name, already weighted; the loop minimises their sum."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Of n rows, in evaluation mode on the plain view."""
+    """Outputs of a network for n rows, in evaluation mode on the plain view.
+
+    Attributes
+    ----------
+    logits : Tensor of shape (n, C)
+    features : Tensor of shape (n, F)
+    """
 
     logits: Tensor
-    """(n, C)."""
     features: Tensor
-    """(n, F)."""
 
     @property
     def probs(self) -> Tensor:
@@ -74,124 +133,229 @@ class Predictions:
 
 @dataclass
 class Context:
-    """What a method may know and use. Made by the loop."""
+    """What the loop gives to a method.
+
+    Attributes
+    ----------
+    labels : Tensor of shape (N,)
+        Given labels, -1 for none.
+    rows : Tensor of shape (n,)
+        Rows to train on; the others are held out.
+    num_classes, epochs, batch_size : int
+    views : Views
+        The plain, weak and strong views.
+    make_network : callable
+        Number of a network -> a new network, which has a `feature_dim`. Networks with different
+        numbers are initialised differently.
+    predict : callable
+        Network and row numbers -> `Predictions`.
+    ranks : Ranks
+        Communication between processes.
+    generator : torch.Generator
+        For random choices. Seeded again every epoch, identically on every process.
+    order : torch.Generator
+        The same for `Method.steps`, which may run ahead of the losses.
+    """
 
     labels: Tensor
-    """(N,) given labels, -1 for none."""
     rows: Tensor
-    """(n,) the rows to train on; the others are held out."""
     num_classes: int
     epochs: int
     batch_size: int
     views: Views
     make_network: Callable[[int], nn.Module]
-    """A new network with a `feature_dim`; another number gives another initialisation."""
     predict: Callable[[nn.Module, Tensor], Predictions]
-    """What a network says of some rows."""
     ranks: Ranks = field(default_factory=Ranks)
     generator: torch.Generator = field(default_factory=torch.Generator)
-    """For random choices; the loop seeds it anew every epoch, alike on every process."""
     order: torch.Generator = field(default_factory=torch.Generator)
-    """Likewise, for `steps`, which may run ahead of the losses."""
 
     @property
     def device(self) -> torch.device:
         return self.labels.device
 
     @property
-    def everyone(self) -> Tensor:
-        """All N rows."""
+    def all_rows(self) -> Tensor:
+        """Numbers of all N rows, held out or not."""
         return torch.arange(len(self.labels))
+
+    def weak_view(self, part: Part) -> Tensor:
+        """Return a random weak view of a part."""
+        return part.view(self.views.weak, self.generator)
+
+    def strong_view(self, part: Part) -> Tensor:
+        """Return a random strong view of a part."""
+        return part.view(self.views.strong, self.generator)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a method thinks of each label in the end."""
+    """The verdict of a method on each given label, at the end of the training.
+
+    Attributes
+    ----------
+    posterior : Tensor of shape (N, C)
+        Probability that each class is the right one.
+    trusted : Tensor of shape (N,), bool
+        Rows whose verdict the method relies on; the others are reported as `uncertain`.
+    scores : Tensor of shape (N,)
+        How plausible the given label is, from 0 to 1.
+    features : Tensor of shape (N, F), optional
+        Used to show the neighbours of a row.
+    """
 
     posterior: Tensor
-    """(N, C): how likely each class is the right one."""
     trusted: Tensor
-    """(N,) bool: rows whose verdict the method relies on; the others are `uncertain`."""
     scores: Tensor
-    """(N,) in [0, 1]: how good the given label looks, low is bad."""
     features: Tensor | None = None
-    """(N, F), for showing a row's neighbours."""
+
+    @classmethod
+    def from_probs(cls, probs: Tensor, labels: Tensor, features: Tensor | None = None) -> Judgement:
+        """Judge by class probabilities, (N, C).
+
+        A verdict is relied on where one class has more than half of the probability.
+        """
+        return cls(
+            posterior=probs,
+            trusted=probs.amax(-1) > 0.5,
+            scores=label_probs(probs, labels),
+            features=features,
+        )
 
 
-def feature_dim(network: nn.Module) -> int:
-    """How long its feature vectors are."""
-    dim = network.feature_dim
-    assert isinstance(dim, int)
-    return dim
+@dataclass(frozen=True)
+class Split:
+    """Which given labels a method trusts and which it replaces at present.
+
+    The loop compares it with the true labels, where they are known, for the curves of the paper.
+
+    Attributes
+    ----------
+    clean : Tensor of shape (N,), bool
+        The given label is trusted.
+    corrected : Tensor of shape (N,), bool
+        The given label is replaced.
+    labels : Tensor of shape (N,)
+        Replacements.
+    """
+
+    clean: Tensor
+    corrected: Tensor
+    labels: Tensor
 
 
 class Method(nn.Module, ABC):
-    """What a new method has to say. Its name is that of its file."""
+    """Base class of all methods. The name of a method is the name of its file.
+
+    A method must define `about`, `steps` and `forward`; the rest has defaults.
+
+    Parameters
+    ----------
+    context : Context
+        Data, networks and random generators.
+    settings : Settings
+        An instance of the class's own `Settings`.
+
+    Attributes
+    ----------
+    networks : nn.ModuleList
+        The `network_count` networks that are trained.
+    network : nn.Module
+        The first of them.
+    """
 
     Settings: ClassVar[type[Settings]] = Settings
     about: ClassVar[str]
-    """One line for lists."""
+    """One line for lists of methods."""
     reference: ClassVar[str] = ""
     """Where it was published."""
     network_count: ClassVar[int] = 1
-    """Networks that it trains."""
+    """Number of networks to train."""
 
     def __init__(self, context: Context, settings: Any) -> None:
         super().__init__()
         self.context = context
         self.settings = settings
+        self.networks = nn.ModuleList(map(context.make_network, range(self.network_count)))
         self.prepare()
 
-    @abstractmethod
+    @property
+    def network(self) -> nn.Module:
+        return self.networks[0]
+
     def prepare(self) -> None:
-        """Make networks and per-sample state."""
+        """Register per-sample state and further modules. The networks exist already."""
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
-        """Look at the data, decide on labels. Returns what to record. Epochs count from 1."""
+        """Evaluate the networks and decide on labels, before the steps of an epoch.
+
+        Parameters
+        ----------
+        epoch : int
+            Counted from 1.
+
+        Returns
+        -------
+        dict
+            Numbers to record in metrics.csv.
+        """
         return {}
 
     @abstractmethod
-    def steps(self, epoch: int) -> Iterator[Mapping[str, Tensor]]:
-        """Row numbers by stream, for each step of the epoch."""
+    def steps(self, epoch: int) -> Steps:
+        """Yield the row numbers of each step of the epoch, by stream."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Losses:
-        """Losses of one step."""
+        """Return the losses of one step."""
 
     def after_step(self, batch: Batch) -> None:
-        """What remains to be done when the weights have been updated."""
+        """Update what depends on the new parameters, after the optimiser's step."""
 
-    @abstractmethod
     def predict(self, inputs: Tensor) -> Tensor:
-        """(B, ...) plain views -> (B, C) log-probabilities, in evaluation mode."""
+        """Return log-probabilities (B, C) of plain views (B, ...), in evaluation mode.
 
-    @abstractmethod
+        By default those of the sum of all networks' logits.
+        """
+        logits = [network(inputs).logits.float() for network in self.networks]
+        return torch.stack(logits).sum(0).log_softmax(-1)
+
     def judge(self) -> Judgement:
-        """Of all N rows, after the last epoch."""
+        """Judge all N given labels after the last epoch.
 
-    def parameter_groups(self) -> list[dict[str, Any]]:
-        """For the optimiser."""
-        return [{"params": [p for p in self.parameters() if p.requires_grad]}]
-
-    def clock(self, epoch: int) -> tuple[int, int]:
-        """Epoch and number of epochs as the learning rate's schedule counts them."""
-        return epoch, self.context.epochs
-
-    def tune(self, epoch: int, group: dict[str, Any]) -> None:
-        """Change what a method has of its own in a parameter group: rate, momentum."""
+        By default by the sum of all networks' logits.
+        """
+        rows = self.context.all_rows
+        seen = [self.context.predict(network, rows) for network in self.networks]
+        probs = torch.stack([one.logits for one in seen]).sum(0).softmax(-1)
+        features = seen[0].features if len(seen) == 1 else None
+        return Judgement.from_probs(probs, self.context.labels, features)
 
     def split(self) -> Split | None:
-        """Which labels are trusted and which replaced at present; None before the first look."""
+        """Return the present split of the rows, or None if there is none yet."""
         return None
 
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Return the parameter groups for the optimiser."""
+        return [{"params": [p for p in self.parameters() if p.requires_grad]}]
 
-@dataclass(frozen=True)
-class Split:
-    """For the curves of the paper, which need true labels and are drawn by the loop."""
+    def schedule_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the epoch and the number of epochs for the learning-rate schedule.
 
-    clean: Tensor
-    """(N,) bool: the given label is trusted."""
-    corrected: Tensor
-    """(N,) bool: the label is replaced."""
-    labels: Tensor
-    """(N,) what it is replaced by."""
+        A method with several stages may start the schedule again in each of them.
+        """
+        return epoch, self.context.epochs
+
+    def update_param_group(self, epoch: int, group: dict[str, Any]) -> None:
+        """Change a parameter group of the optimiser for this epoch: learning rate, momentum."""
+
+
+def label_probs(probs: Tensor, labels: Tensor) -> Tensor:
+    """(N, C) probabilities, (N,) labels -> (N,) probability of each label; -1 is read as 0."""
+    return probs.gather(1, labels.clamp(min=0)[:, None])[:, 0]
+
+
+def feature_dim(network: nn.Module) -> int:
+    """Return the length of a network's feature vectors."""
+    dim = network.feature_dim
+    assert isinstance(dim, int)
+    return dim

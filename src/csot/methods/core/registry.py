@@ -1,4 +1,4 @@
-"""From a name to a method: the files of `methods/` are the list. The ablations (a) to (j)."""
+"""Methods by name (each file of `methods/` is one), and the ablations (a) to (j) of CSOT."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from csot.methods.core.contract import Method
 
 
 def method_names() -> list[str]:
-    """Every file of `methods/`, which holds methods and nothing else."""
+    """List the names of all methods: the files of `methods/`."""
     found = pkgutil.iter_modules([str(Path(__file__).parents[1])])
     return sorted(module.name for module in found if not module.ispkg)
 
 
 def find_method(name: str) -> type[Method]:
-    """The one sub-class of `Method` that the file `name` defines."""
+    """Return the sub-class of `Method` that the file `name` defines."""
     known = method_names()
     if name not in known:
         raise ValueError(
@@ -38,11 +38,10 @@ def find_method(name: str) -> type[Method]:
     return defined[0]
 
 
-# The paper's ablations (a) to (j): CSOT with a part taken out or replaced.
-
-
 @dataclass(frozen=True)
 class Ablation:
+    """CSOT with a part left out or replaced, by the letter of the paper's table."""
+
     letter: str
     about: str
     settings: dict[str, Any]

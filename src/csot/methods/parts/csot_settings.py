@@ -1,4 +1,4 @@
-"""What can be set of CSOT. Wherever the authors' code differs from their paper, there is an option.
+"""Settings of CSOT. Wherever the authors' code differs from their paper, there is an option.
 
 The numbers in brackets are those of the table of options in docs/train.md.
 """
@@ -74,7 +74,7 @@ class CsotSettings(Settings):
     coherence_scale: Literal["absolute", "classes"] = "absolute"
     """Unit of kappa: 1, or C / m, with which it means the same for any number of classes."""
     coherence_on: Literal["probs", "log_probs"] = "probs"
-    """[1] What weighs Omega^P."""
+    """[1] Weights of Omega^P."""
     similarity: Literal["cosine", "knn"] = "cosine"
     """[2] Always with a zero diagonal."""
     class_prior: Literal["uniform", "labels"] = "uniform"
@@ -131,7 +131,7 @@ class CsotSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _fill_variant(cls, values: Any) -> Any:
-        """What is not set is the variant's."""
+        """Fill in the defaults of the variant."""
         if isinstance(values, dict):
             return {**VARIANTS.get(str(values.get("variant", "paper")), {}), **values}
         return values

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from csot._core.ranks import Ranks
 
 CLIP = 1e-4
-"""Predictions stay so far from 0 and 1, lest R is infinite."""
+"""Distance of predictions from 0 and 1; avoids log(0) in R."""
 
 
 def clipped_probs(logits: Tensor) -> Tensor:
@@ -27,8 +27,8 @@ def clipped_probs(logits: Tensor) -> Tensor:
 @torch.no_grad()
 def remember(targets: Tensor, rows: Tensor, probs: Tensor, momentum: float, ranks: Ranks) -> Tensor:
     """Update (N, C) targets in place by the rows of all processes; returns those of `rows`."""
-    everyone = ranks.gather(rows)
-    targets[everyone] = momentum * targets[everyone] + (1 - momentum) * ranks.gather(probs)
+    gathered = ranks.gather(rows)
+    targets[gathered] = momentum * targets[gathered] + (1 - momentum) * ranks.gather(probs)
     return targets[rows]
 
 
@@ -39,27 +39,27 @@ def regulariser(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def target_posterior(targets: Tensor, probs: Tensor) -> Tensor:
-    """(N, C) targets, normalised; where nothing has been remembered, the prediction."""
+    """(N, C) targets, normalised; where there is none yet, the prediction."""
     mass = targets.sum(-1, keepdim=True)
     return torch.where(mass > 0, targets / mass.clamp(min=torch.finfo(mass.dtype).tiny), probs)
 
 
-# An average of a network's weights over the steps: a_t = d a_{t-1} + (1 - d) w_t.
-
-
 def averaged(network: nn.Module) -> nn.Module:
-    """A copy that no optimiser touches."""
+    """A copy of a network that no optimiser updates."""
     return copy.deepcopy(network).requires_grad_(False)
 
 
 @torch.no_grad()
 def follow(average: nn.Module, network: nn.Module, decay: float) -> None:
-    """One step. Parameters only: statistics of normalisation are each network's own."""
+    """One step of a_t = d a_{t-1} + (1 - d) w_t, for parameters only.
+
+    Each network keeps its own batch statistics.
+    """
     for mean, weight in zip(average.parameters(), network.parameters(), strict=True):
         mean.lerp_(weight, 1 - decay)
 
 
 def sigmoid_ramp(step: float, length: float) -> float:
-    """exp(-5 (1 - step/length)^2), from nearly 0 up to 1; no length, no ramp."""
+    """exp(-5 (1 - step/length)^2), from nearly 0 up to 1; always 1 for length 0."""
     share = min(max(step / length, 0.0), 1.0) if length > 0 else 1.0
     return math.exp(-5 * (1 - share) ** 2)

@@ -15,13 +15,13 @@ def one_hot(labels: Tensor, classes: int) -> Tensor:
     return hot.scatter_(1, labels.clamp(min=0)[:, None], (labels >= 0).float()[:, None])
 
 
-def cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-    """-(1/B) sum_i w_i <target_i, log p_i>; targets (B,) labels or (B, C) distributions.
+def cross_entropy(logits: Tensor, targets: Tensor, counted: Tensor | None = None) -> Tensor:
+    """-(1/B) sum_i c_i <target_i, log p_i>; targets (B,) labels or (B, C) distributions.
 
-    A label of -1 counts as zero. Weighted or not, the divisor is B.
+    A label of -1 counts as zero. `counted` is c, by default ones; the divisor is always B.
     """
     each = each_cross_entropy(logits, targets)
-    return (each if weights is None else weights * each).mean()
+    return (each if counted is None else counted * each).mean()
 
 
 def each_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def each_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def negative_entropy(logits: Tensor) -> Tensor:
-    """(1/B) sum_i sum_k p log p: added to a loss, it keeps predictions from growing too sure."""
+    """(1/B) sum_i sum_k p log p: added to a loss, it avoids overconfident predictions."""
     log_probs = logits.float().log_softmax(-1)
     return (log_probs.exp() * log_probs).sum(-1).mean()
 
@@ -50,10 +50,10 @@ def sharpen(probs: Tensor, temperature: float) -> Tensor:
     return logs.softmax(-1)
 
 
-def refine(labels: Tensor, probs: Tensor, weights: Tensor, temperature: float) -> Tensor:
-    """Sharpened w * onehot(y) + (1 - w) * p: a label, trusted as far as its weight goes."""
-    weights = weights[:, None]
-    return sharpen(weights * one_hot(labels, probs.shape[-1]) + (1 - weights) * probs, temperature)
+def refine(labels: Tensor, probs: Tensor, trust: Tensor, temperature: float) -> Tensor:
+    """Sharpened w * onehot(y) + (1 - w) * p, with w the (B,) trust in each label."""
+    trust = trust[:, None]
+    return sharpen(trust * one_hot(labels, probs.shape[-1]) + (1 - trust) * probs, temperature)
 
 
 def negative_cosine(predicted: Tensor, target: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def negative_cosine(predicted: Tensor, target: Tensor) -> Tensor:
 def simsiam(predicted: tuple[Tensor, Tensor], features: tuple[Tensor, Tensor]) -> Tensor:
     """(1/2)(l(p1, z2) + l(p2, z1)), l the negative cosine.
 
-    The paper's Eq. has a second minus sign, which would drive the views apart.
+    The equation of the paper has a second minus sign, which would drive the views apart.
     """
     first = negative_cosine(predicted[0], features[1])
     return (first + negative_cosine(predicted[1], features[0])) / 2

@@ -15,7 +15,7 @@ from csot.methods.parts.losses import cross_entropy, prior_penalty, sharpen
 
 @dataclass(frozen=True)
 class Mix:
-    """One draw: how much of itself each row keeps, and which row it meets."""
+    """One draw of mixup: the weight of each row itself, and its partner."""
 
     keep: float
     partners: Tensor
@@ -38,7 +38,7 @@ def draw_mix(
 ) -> Mix:
     """For `count` rows over all processes: lambda from Beta(alpha, alpha), one for the batch.
 
-    `own_side` takes max(lambda, 1 - lambda), so that a mixed row stays nearest to itself.
+    `own_side` takes max(lambda, 1 - lambda), so that the row itself has the larger weight.
     """
     keep = _beta(alpha, generator)
     partners = torch.randperm(count, generator=generator)
@@ -46,17 +46,9 @@ def draw_mix(
 
 
 def _beta(alpha: float, generator: torch.Generator) -> float:
-    """Beta(alpha, alpha). torch.distributions takes no generator, NumPy's takes a seed from it."""
+    """Beta(alpha, alpha). NumPy draws it, as torch.distributions takes no generator."""
     seed = int(torch.randint(2**62, (), generator=generator))
     return float(np.random.default_rng(seed).beta(alpha, alpha))
-
-
-# MixMatch on two sides: labelled rows, and rows whose labels are guessed.
-#
-# All views of both sides are mixed with one another, and
-#
-#     L = L_x + weight L_u + penalty,    L_x = cross-entropy on the labelled side,
-#                                        L_u = mean over rows and classes of (p - q)^2 on the other.
 
 
 @dataclass(frozen=True)
@@ -84,12 +76,12 @@ def mean_probs(network: nn.Module, views: list[Tensor], *, frozen: bool = False)
 
 
 def guess(predictions: list[Tensor], temperature: float) -> Tensor:
-    """Sharpened mean of what networks predict: targets of rows whose labels are not trusted."""
+    """Sharpened mean prediction of several networks: targets for labels that are not trusted."""
     return sharpen(torch.stack(predictions).mean(0), temperature)
 
 
 def linear_ramp(now: float, length: float) -> float:
-    """From 0 at 0 to 1 at `length`; no length, no ramp."""
+    """From 0 at 0 to 1 at `length`; always 1 for length 0."""
     return min(max(now / length, 0.0), 1.0) if length > 0 else 1.0
 
 
@@ -103,7 +95,14 @@ def mixmatch(
     weight: float,
     penalty: float,
 ) -> Losses:
-    """L by its terms, after one pass; a side that is None has no rows."""
+    """MixMatch on two sides: labelled rows, and rows whose labels are guessed.
+
+        L = L_x + weight L_u + penalty,    L_x = cross-entropy on the labelled side,
+                                           L_u = mean over rows and classes of (p - q)^2
+
+    The views of both sides are mixed with each other, in one forward pass. A side that is None has
+    no rows.
+    """
     sides = [side for side in (labelled, unlabelled) if side is not None]
     inputs = torch.cat([view for side in sides for view in side.views])
     targets = torch.cat([side.targets.repeat(len(side.views), 1) for side in sides])

@@ -2,14 +2,14 @@
 
 With p_i the running mean of a model's predictions for row i and y_i its given label,
 
-    t_k      mean of p_ik over the rows with y_i = k: how sure the model is of its own class k
+    t_k      mean of p_ik over the rows with y_i = k: the model's confidence in class k
     k_i      the likeliest class among those with p_ik >= t_k; a row with none is left out
     J[y, k]  number of rows with y_i = y and k_i = k, each line scaled to the rows labelled y
 
-and the noise rate is the share of J off its diagonal. Thresholds of their own for each class make
-up for a model that is unsure or partial; rows it has no opinion on do not count. A mixture of two
-normal distributions on the losses finds half of the labels wrong under asymmetric noise, and
-counting every disagreement takes a young model's errors for noise.
+and the noise rate is the share of J off its diagonal. Thresholds per class compensate for a model
+that is unsure, or biased towards some classes; rows below every threshold do not count. Two
+alternatives fail: a mixture of two normal distributions on the losses calls half of the labels
+wrong under asymmetric noise, and counting every disagreement includes the errors of an early model.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from csot.methods.parts.losses import one_hot
 
 MEMORY = 0.7
-"""Of the running mean: about the last three epochs. A single epoch's predictions jump."""
+"""Decay of the running mean: about three epochs, as single epochs fluctuate."""
 
 
 def estimate(probs: Tensor, labels: Tensor) -> float:
     """(n, C) predictions and (n,) given labels, -1 for none -> share of wrong labels."""
     given = one_hot(labels, probs.shape[-1]).to(probs)
     sizes = given.sum(0)
-    # Nobody is confident of a class that no label names.
+    # No prediction is confident of a class that no label names.
     thresholds = torch.where(sizes > 0, (probs * given).sum(0) / sizes.clamp(min=1), torch.inf)
     sure = probs >= thresholds
     best = torch.where(sure, probs, -1.0).argmax(-1)
@@ -42,12 +42,12 @@ def estimate(probs: Tensor, labels: Tensor) -> float:
 
 
 class NoiseRate(nn.Module):
-    """The rate that a user knows, or else an estimate that every look renews."""
+    """The noise rate: known, or else estimated again at every update."""
 
     labels: Tensor
     mean: Tensor
     value: Tensor
-    looks: Tensor
+    updates: Tensor
 
     def __init__(self, labels: Tensor, num_classes: int, known: float | None) -> None:
         super().__init__()
@@ -56,16 +56,16 @@ class NoiseRate(nn.Module):
         rows = 0 if known is not None else len(labels)
         self.register_buffer("mean", torch.zeros(rows, num_classes))
         self.register_buffer("value", torch.tensor(known or 0.0))
-        self.register_buffer("looks", torch.zeros((), dtype=torch.long))
+        self.register_buffer("updates", torch.zeros((), dtype=torch.long))
 
-    def look(self, probs: Tensor) -> None:
+    def update(self, probs: Tensor) -> None:
         """(n, C) predictions at the end of an epoch, of the same rows every time."""
         if self.known is not None:
             return
-        memory = MEMORY if int(self.looks) else 0.0
+        memory = MEMORY if int(self.updates) else 0.0
         self.mean.mul_(memory).add_((1 - memory) * probs)
         self.value.fill_(estimate(self.mean, self.labels))
-        self.looks.add_(1)
+        self.updates.add_(1)
 
     def read(self) -> float:
         return float(self.value)

@@ -21,11 +21,12 @@ from csot.ot.solve import solve
 
 @dataclass(frozen=True)
 class Relabelling:
-    """Of N rows: (N,), but for the posterior."""
+    """What a plan says about N rows: (N,) each, except for the posterior."""
 
     labels: Tensor
-    """The plan's label (Eq. 6)."""
-    weights: Tensor
+    """The label of the plan: argmax_k Q_ik."""
+    confidence: Tensor
+    """w, from 0 to 1."""
     selected: Tensor
     """Among the share `budget` of most confident rows (Eq. 7)."""
     clean: Tensor
@@ -62,7 +63,7 @@ def relabel(
     order = torch.randperm(len(labels), generator=generator).to(labels.device)
     groups = _groups(order, settings)
     parts = [_solved(predictions, labels, rows, budget, settings) for rows in groups]
-    # Rows were solved in random order: `place` says where each of them ended up.
+    # Rows were solved in random order: `place` is the position of each.
     place = torch.empty_like(order)
     place[torch.cat([rows.flatten() for rows in groups])] = torch.arange(
         len(order), device=order.device
@@ -73,7 +74,7 @@ def relabel(
 
     return Relabelling(
         labels=collect("labels"),
-        weights=collect("weights"),
+        confidence=collect("confidence"),
         selected=collect("selected"),
         clean=collect("clean"),
         converged=collect("converged"),
@@ -105,7 +106,7 @@ def _solved(
     probs = predictions.probs[rows]
     given = labels[rows]
     with warnings.catch_warnings():
-        # A plan that is feasible but not quite optimal is good enough for one epoch.
+        # A feasible plan is good enough for one epoch; non-convergence is expected here.
         warnings.simplefilter("ignore", ConvergenceWarning)
         plan = solve(
             log_probs=predictions.logits[rows].float().log_softmax(-1),
@@ -131,7 +132,7 @@ def _solved(
     posterior = torch.where(mass > tiny, coupling / mass.clamp(min=tiny), probs)
     return Relabelling(
         labels=as_tensor("labels", found.pseudo_labels).flatten(),
-        weights=as_tensor("weights", found.weights).flatten().clamp(max=1),
+        confidence=as_tensor("confidence", found.weights).flatten().clamp(max=1),
         selected=as_tensor("selected", found.selected).flatten(),
         clean=as_tensor("clean", found.clean).flatten(),
         converged=as_tensor("converged", plan.converged)[:, None].expand(rows.shape).flatten(),
@@ -152,7 +153,7 @@ def _by_small_loss(
     predicted = predictions.probs.argmax(-1)
     return Relabelling(
         labels=torch.where(clean, labels, predicted),
-        weights=trust,
+        confidence=trust,
         selected=clean,
         clean=clean,
         converged=torch.ones_like(clean),

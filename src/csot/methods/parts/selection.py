@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -23,15 +22,12 @@ def small_loss_posterior(losses: Tensor, seed: int) -> Tensor:
         return torch.full_like(losses, 0.5)
     scaled = ((losses - low) / (high - low)).double().cpu().numpy()[:, None]
     mixture = GaussianMixture(2, max_iter=10, tol=1e-2, reg_covar=5e-4, random_state=seed)
-    # Ten iterations are the method's; that they have not converged is no news.
+    # The method stops after ten iterations: non-convergence is expected here.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         mixture.fit(scaled)
     posterior = mixture.predict_proba(scaled)[:, mixture.means_.argmin()]
     return torch.from_numpy(posterior).to(losses)
-
-
-# Choosing rows within a batch that several processes share, and the mean over those chosen.
 
 
 def smallest(losses: Tensor, share: float, ranks: Ranks, among: Tensor | None = None) -> Tensor:
@@ -42,9 +38,9 @@ def smallest(losses: Tensor, share: float, ranks: Ranks, among: Tensor | None = 
     """
     whole = ranks.gather(losses.detach())
     eligible = torch.ones_like(whole, dtype=torch.bool) if among is None else ranks.gather(among)
-    there = int(eligible.sum())
-    # The tiny addition undoes rounding: (1 - 0.3) * 10 is 7.
-    count = int(share * there + 1e-6) or there
+    candidates = int(eligible.sum())
+    # Compensates for rounding: (1 - 0.3) * 10 is 7.
+    count = int(share * candidates + 1e-6) or candidates
     order = torch.where(eligible, whole, torch.inf).argsort(stable=True)
     taken = torch.zeros_like(eligible)
     taken[order[:count]] = True
@@ -52,7 +48,7 @@ def smallest(losses: Tensor, share: float, ranks: Ranks, among: Tensor | None = 
 
 
 def total(mask: Tensor, ranks: Ranks) -> int:
-    """Rows chosen, over all processes."""
+    """Number of chosen rows over all processes."""
     return int(ranks.gather(mask).sum())
 
 
@@ -63,14 +59,3 @@ def mean_over(each: Tensor, chosen: Tensor, ranks: Ranks, least: float = 1.0) ->
     """
     count = max(least, total(chosen, ranks))
     return (each * chosen).sum() * ranks.world / count
-
-
-# What some methods change about Adam on the way.
-
-BETA = 0.1
-
-
-def forget_faster(group: dict[str, Any]) -> None:
-    """The first beta falls to 0.1, as in Co-teaching; other optimisers are left as they are."""
-    if "betas" in group:
-        group["betas"] = (BETA, group["betas"][1])

@@ -8,6 +8,7 @@ import torch
 
 from csot._core.ranks import Ranks
 from csot.methods.core.batches import full_batches, labelled, side_by_side
+from csot.methods.csot import CLEAN, CORRUPTED
 from csot.methods.parts.mixing import Mix, draw_mix
 from helpers import LOSS_TOLERANCE
 from reference import training as oracle
@@ -74,31 +75,31 @@ def test_few_rows_fill_one_batch() -> None:
 def test_no_rows_no_batches() -> None:
     none = torch.empty(0, dtype=torch.int64)
     assert list(full_batches(none, 4, generator())) == []
-    assert list(side_by_side({"clean": none, "corrupted": none}, 4, generator())) == []
+    assert list(side_by_side({CLEAN: none, CORRUPTED: none}, 4, generator())) == []
 
 
 def test_the_longest_set_decides_and_shorter_ones_begin_again() -> None:
-    sets = {"clean": torch.arange(10), "corrupted": torch.arange(10, 40)}
+    sets = {CLEAN: torch.arange(10), CORRUPTED: torch.arange(10, 40)}
     steps = list(side_by_side(sets, 5, generator()))
     assert len(steps) == 6
-    clean = torch.cat([step["clean"] for step in steps])
+    clean = torch.cat([step[CLEAN] for step in steps])
     assert set(clean.tolist()) == set(range(10))
     assert all(clean.tolist().count(row) == 3 for row in range(10))
-    corrupted = torch.cat([step["corrupted"] for step in steps])
+    corrupted = torch.cat([step[CORRUPTED] for step in steps])
     assert sorted(corrupted.tolist()) == list(range(10, 40))
 
 
 def test_an_empty_set_is_left_out() -> None:
-    sets = {"clean": torch.arange(3), "corrupted": torch.empty(0, dtype=torch.int64)}
+    sets = {CLEAN: torch.arange(3), CORRUPTED: torch.empty(0, dtype=torch.int64)}
     (step,) = side_by_side(sets, 2, generator())
-    assert set(step) == {"clean"}
+    assert set(step) == {CLEAN}
 
 
 def test_one_set_may_lead() -> None:
-    sets = {"clean": torch.arange(10), "corrupted": torch.arange(10, 40)}
-    assert len(list(side_by_side(sets, 5, generator(), led_by="clean"))) == 2
-    sets["clean"] = torch.empty(0, dtype=torch.int64)
-    assert len(list(side_by_side(sets, 5, generator(), led_by="clean"))) == 6
+    sets = {CLEAN: torch.arange(10), CORRUPTED: torch.arange(10, 40)}
+    assert len(list(side_by_side(sets, 5, generator(), led_by=CLEAN))) == 2
+    sets[CLEAN] = torch.empty(0, dtype=torch.int64)
+    assert len(list(side_by_side(sets, 5, generator(), led_by=CLEAN))) == 6
 
 
 def test_labelled_rows() -> None:
