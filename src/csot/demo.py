@@ -22,6 +22,7 @@ from csot.clean import clean_dataset
 from csot.cli.outcome import show_outcome
 from csot.cli.terminal import Terminal
 from csot.runs import Run
+from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, SCORE
 
 FLIPPED = 0.3
 SEED = 0
@@ -52,9 +53,9 @@ def compare_with_truth(run: Run, truth: dict[str, int]) -> Table:
     """What was found, digit by digit, against the truth."""
     findings = run.read_findings()
     right = np.array([truth[str(name)] for name in findings.index])
-    given = findings["given_label"].astype(int).to_numpy()
-    corrected = findings["corrected_label"].astype(int).to_numpy()
-    flagged = findings["is_label_issue"].to_numpy(dtype=bool)
+    given = findings[GIVEN].astype(int).to_numpy()
+    corrected = findings[CORRECTED].astype(int).to_numpy()
+    flagged = findings[IS_ISSUE].to_numpy(dtype=bool)
     table = Table(title="What was found, against the truth (which the cleaner did not see)")
     for column in ("digit", "labels wrong", "found", "of those flagged, wrong", "right before",
                    "right after"):  # fmt: skip
@@ -71,7 +72,7 @@ def compare_with_truth(run: Run, truth: dict[str, int]) -> Table:
             f"{(corrected == right)[rows].mean():.1%}",
             style="bold" if name == "all" else "",
         )
-    precision = average_precision_score(given != right, -findings["label_score"].to_numpy())
+    precision = average_precision_score(given != right, -findings[SCORE].to_numpy())
     table.caption = f"average precision of label_score: {precision:.3f}"
     return table
 

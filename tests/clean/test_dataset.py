@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import csot
 from csot.clean import CleanRun, clean_dataset
+from csot.cli.app import app
 from csot.data import DataError
 
 
@@ -60,6 +62,27 @@ def test_other_data_in_memory_is_refused(tmp_path: Path) -> None:
     clean_dataset(features, tmp_path / "run", labels=labels)
     with pytest.raises(ValueError, match="other data"):
         clean_dataset(features + 1, tmp_path / "run", labels=labels)
+
+
+def test_new_data_is_predicted_by_the_cleaner(run: CleanRun, tmp_path: Path) -> None:
+    features, labels = blobs()
+    np.savez(tmp_path / "new.npz", features=features[6:], labels=labels[6:])
+    predicted = run.predict(tmp_path / "new.npz")
+    assert predicted.class_names == ["ape", "bee"]
+    np.testing.assert_allclose(
+        predicted.probabilities, run.cleaner.predict_proba(features[6:]), rtol=1e-6
+    )
+    assert predicted.accuracy == 1.0
+    result = CliRunner().invoke(
+        app, ["predict", str(run.path), str(tmp_path / "new.npz"), "-o", str(tmp_path / "p.csv")]
+    )
+    assert result.exit_code == 0, result.output
+    assert "by the cleaner" in result.output
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert list(table) == ["id", "predicted_label", "confidence", "prob_ape", "prob_bee"]
+    np.savez(tmp_path / "other.npz", features=features[:, :2])
+    with pytest.raises(DataError, match="fitted to 4"):
+        run.predict(tmp_path / "other.npz")
 
 
 def test_progress_is_reported(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         noise = self._noise_estimate()
         known = noise if self.informative_ else None
         text = describe(self.findings_, known, self.noise_matrix_, self.classes_)
-        duplicates = describe_duplicates(self.duplicate_groups_, self.findings_["given_label"])
+        duplicates = describe_duplicates(self.duplicate_groups_, self.findings_[GIVEN])
         warning = describe_disagreement(self.findings_, noise)
         if not self.informative_:
             warning = "The features do not predict the labels beyond chance: no verdict."

@@ -27,6 +27,7 @@ from csot.clean.classes import ClassPrior, align_prior, align_probabilities, cla
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.judging import Judge
 from csot.clean.labels import as_array
+from csot.clean.predict import predict_with_cleaner
 from csot.clean.preparation import (
     PlannedEmbedding,
     Progress,
@@ -50,6 +51,7 @@ from csot.data.readers.frame import is_frame
 from csot.data.types import Labels
 from csot.report import write_report
 from csot.runs import Run
+from csot.runs.predictions import Predicted
 
 
 class CleanRun(Run):
@@ -86,6 +88,10 @@ class CleanRun(Run):
     def apply(self, out: str | Path, **options: Any) -> Applied:
         """Write the data set with corrected labels; options as of `apply_corrections`."""
         return apply_corrections(self, out, **options)
+
+    def predict(self, data: str | Path, **options: Any) -> Predicted:
+        """Labels for new data of the same kind; options as of `predict_with_cleaner`."""
+        return predict_with_cleaner(self.path, data, **options)
 
     def save(self, path: str | Path) -> CleanRun:
         """Copy the whole run into a new folder, which must not exist or be empty."""
@@ -172,8 +178,8 @@ def clean_dataset(
     Returns
     -------
     CleanRun
-        With ``findings``, ``summary``, ``cleaner``, ``report()``, ``review()``, ``apply()`` and
-        ``save()``.
+        With ``findings``, ``summary``, ``cleaner``, ``report()``, ``review()``, ``apply()``,
+        ``predict()`` and ``save()``.
 
     Examples
     --------

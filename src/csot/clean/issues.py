@@ -19,6 +19,7 @@ from csot.clean.noise_matrix import first_guess
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import stack
 from csot.clean.verdicts import make_findings, warn_of_disagreement
+from csot.runs.findings import SCORE
 from csot.runs.noise import NoiseEstimate
 
 IN_SAMPLE_AGREEMENT = 0.995
@@ -110,7 +111,7 @@ def find_label_issues(
         pd.RangeIndex(len(probs)) if index is None else index,
     )
     labelled = encoded.index >= 0
-    rate = float(1 - findings["label_score"].to_numpy()[labelled].mean())
+    rate = float(1 - findings[SCORE].to_numpy()[labelled].mean())
     table = _completed(findings, rate, judgement.noise_rate_interval)
     noise = NoiseEstimate(
         rate, table.attrs["noise_rate_interval"], n_verified=int((locked >= 0).sum())
@@ -157,7 +158,7 @@ def _completed(
     findings: pd.DataFrame, noise_rate: float, interval: tuple[float, float]
 ) -> pd.DataFrame:
     """With cleanlab's name for the score, and the noise rate in ``attrs``."""
-    table = findings.assign(label_quality=findings["label_score"])
+    table = findings.assign(label_quality=findings[SCORE])
     low, high = min(interval[0], noise_rate), max(interval[1], noise_rate)
     table.attrs.update(noise_rate=noise_rate, noise_rate_interval=(low, high))
     return table

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.clean.duplicates import count_duplicates
+from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, STATUS
 from csot.runs.noise import NoiseEstimate
 
 
@@ -21,9 +22,9 @@ def describe(
 ) -> str:
     """Headline, verdicts, and the commonest confusions."""
     n = len(findings)
-    issues = findings[findings["is_label_issue"]]
-    replaced = issues[issues["given_label"] != issues["corrected_label"]]
-    counts = findings["status"].value_counts()
+    issues = findings[findings[IS_ISSUE]]
+    replaced = issues[issues[GIVEN] != issues[CORRECTED]]
+    counts = findings[STATUS].value_counts()
     lines = [
         f"{len(issues):,} of {n:,} labels look wrong: {len(replaced):,} replaced, "
         f"{len(issues) - len(replaced):,} kept but worth a look",
@@ -35,7 +36,7 @@ def describe(
         ),
     ]
     if len(replaced):
-        pairs = Counter(zip(replaced["given_label"], replaced["corrected_label"], strict=True))
+        pairs = Counter(zip(replaced[GIVEN], replaced[CORRECTED], strict=True))
         lines.append("commonest corrections (given -> corrected):")
         lines += [
             f"  {given} -> {corrected}: {count:,}"

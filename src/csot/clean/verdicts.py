@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.clean.labels import EncodedLabels
-from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED
+from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED, findings_table
 from csot.runs.noise import NoiseEstimate
 from csot.runs.reasons import Verdicts, reasons
 
@@ -101,19 +101,17 @@ def make_findings(
         rare=rare,
         informative=informative,
     )
-    return pd.DataFrame(
-        {
-            "given_label": labels.decode(given),
-            "predicted_label": labels.classes[predicted],
-            "corrected_label": labels.classes[corrected],
-            "is_label_issue": issue,
-            "label_score": np.clip(score.astype(np.float64), 0.0, 1.0),
-            "confidence": np.clip(confidence, 0.0, 1.0),
-            "status": status,
-            "note": note,
-            "reason": reasons(verdicts, labels.classes.tolist()),
-        },
-        index=index,
+    return findings_table(
+        index,
+        given=labels.decode(given),
+        predicted=labels.classes[predicted],
+        corrected=labels.classes[corrected],
+        is_issue=issue,
+        score=score,
+        confidence=confidence,
+        status=status,
+        note=note,
+        reason=reasons(verdicts, labels.classes.tolist()),
     )
 
 

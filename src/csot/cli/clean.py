@@ -17,6 +17,7 @@ from csot.cli.options import (
     ImageRoot,
     LabelColumn,
     Quiet,
+    TextColumn,
 )
 
 
@@ -39,9 +40,7 @@ def clean(
         Path, typer.Option("--out", "-o", metavar="RUN", help="Folder for the results.")
     ],
     label: LabelColumn = None,
-    text: Annotated[
-        str | None, typer.Option(help="Column of the texts.", rich_help_panel=TABLE)
-    ] = None,
+    text: TextColumn = None,
     image: ImageColumn = None,
     id_column: IdColumn = None,
     group: Annotated[

@@ -13,6 +13,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and er
 LabelColumn = Annotated[
     str | None, typer.Option("--label", help="Column of the labels.", rich_help_panel=TABLE)
 ]
+TextColumn = Annotated[
+    str | None, typer.Option("--text", help="Column of the texts.", rich_help_panel=TABLE)
+]
 ImageColumn = Annotated[
     str | None, typer.Option("--image", help="Column of the image paths.", rich_help_panel=TABLE)
 ]

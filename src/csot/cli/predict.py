@@ -1,4 +1,4 @@
-"""`csot predict`: labels and probabilities for other data, by a trained run."""
+"""`csot predict`: labels and probabilities for other data, by a run of training or cleaning."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from csot.cli.options import (
     ImageRoot,
     LabelColumn,
     Quiet,
+    TextColumn,
 )
 from csot.cli.terminal import Terminal
 from csot.cli.train import require_training
@@ -31,7 +32,9 @@ class CheckpointName(str, Enum):
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot train wrote.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder that csot train or csot clean wrote.")
+    ],
     data: Annotated[
         str,
         typer.Argument(
@@ -48,6 +51,7 @@ def predict(
         CheckpointName, typer.Option(help="The last, or the best on the noisy held-out labels.")
     ] = CheckpointName.last,
     label: LabelColumn = None,
+    text: TextColumn = None,
     image: ImageColumn = None,
     id_column: IdColumn = None,
     root: ImageRoot = None,
@@ -57,27 +61,45 @@ def predict(
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a trained network makes of DATA: a label and the probabilities of all classes."""
+    """Say what the model of RUN makes of DATA: a label and the probabilities of all classes.
+
+    Example: csot predict run new-photos/ --out predictions.csv
+    """
     with Terminal(quiet) as terminal:
-        require_training("csot predict")
-        from csot import training
         from csot.data import Columns
+        from csot.runs import Run
 
         check_target(out, force)
-        predicted = training.predict(
-            run,
-            data,
-            checkpoint=checkpoint.value,
-            columns=Columns(label=label, image=image, id=id_column),
-            root=root,
-            data_dir=data_dir,
-            allow_outside=allow_outside,
-        )
+        columns = Columns(label=label, text=text, image=image, id=id_column)
+        if Run(run).cleaner_path.exists():
+            from csot.clean.predict import predict_with_cleaner
+
+            with terminal.stages() as progress:
+                predicted = predict_with_cleaner(
+                    run,
+                    data,
+                    columns=columns,
+                    root=root,
+                    allow_outside=allow_outside,
+                    progress=progress,
+                )
+            model = "cleaner"
+        else:
+            require_training("csot predict")
+            from csot import training
+
+            predicted = training.predict(
+                run,
+                data,
+                checkpoint=checkpoint.value,
+                columns=columns,
+                root=root,
+                data_dir=data_dir,
+                allow_outside=allow_outside,
+            )
+            model = f"{checkpoint.value} checkpoint (epoch {predicted.epoch})"
         predicted.write(out, excel_safe=excel_safe)
-        terminal.say(
-            f"{len(predicted.ids):,} rows, by the {checkpoint.value} checkpoint "
-            f"(epoch {predicted.epoch}) of {run}"
-        )
+        terminal.say(f"{len(predicted.ids):,} rows, by the {model} of {run}")
         if predicted.accuracy is not None:
             terminal.say(f"accuracy {predicted.accuracy:.2%}, by the labels of {data}")
         terminal.say(f"predictions are in {out}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 Status = Literal["clean", "corrected", "uncertain"]
@@ -38,6 +39,38 @@ STATUSES: tuple[Status, ...] = ("clean", "corrected", "uncertain")
 
 ROUNDING = 1e-6
 """How far a float32 probability may stray out of [0, 1]."""
+
+
+def findings_table(
+    index: pd.Index[Any],
+    *,
+    given: Any,
+    predicted: Any,
+    corrected: Any,
+    is_issue: Any,
+    score: npt.NDArray[np.floating[Any]],
+    confidence: npt.NDArray[np.floating[Any]],
+    status: Any,
+    note: Any,
+    reason: Any,
+) -> pd.DataFrame:
+    """The table of findings (N rows), for cleaning, annotators and training alike.
+
+    Labels are those of the user, None where there is none. Scores and confidences are brought into
+    [0, 1], which rounding may have left.
+    """
+    columns = {
+        GIVEN: given,
+        PREDICTED: predicted,
+        CORRECTED: corrected,
+        IS_ISSUE: is_issue,
+        SCORE: np.clip(score.astype(np.float64), 0.0, 1.0),
+        CONFIDENCE: np.clip(confidence.astype(np.float64), 0.0, 1.0),
+        STATUS: status,
+        NOTE: note,
+        REASON: reason,
+    }
+    return pd.DataFrame(columns, index=index)
 
 
 def check_findings(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 """Train on noisy labels: configuration, the loop, checkpoints, evaluation, results, comparison."""
 
+from csot.runs.predictions import Predicted as Predicted
 from csot.training.compare import compare as compare
 from csot.training.loop import Progress as Progress
-from csot.training.predict import Predicted as Predicted
 from csot.training.predict import Predictor as Predictor
 from csot.training.predict import predict as predict
 from csot.training.presets import make_config as make_config

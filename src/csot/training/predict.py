@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-import pandas as pd
 import torch
 from torch import nn
 
-from csot._core.atomic import atomic_write
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
 from csot.data import TableFeatures
@@ -24,7 +19,7 @@ from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.methods.core.contract import Context, Method, Predictions
 from csot.nets.build import seeded
-from csot.runs.tables import write_csv, write_parquet
+from csot.runs.predictions import Predicted
 from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
@@ -32,69 +27,6 @@ from csot.training.evaluate import Evaluator, accuracy
 from csot.training.folder import INPUTS, InputFacts, RunFolder
 
 Which = Literal["best", "last"]
-CONFIDENCE, PREDICTED = "confidence", "predicted_label"
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """Predictions for M inputs.
-
-    Attributes
-    ----------
-    ids : list of str
-    class_names : list of str
-    probabilities : array of shape (M, C)
-    epoch : int
-        Epoch of the checkpoint.
-    accuracy : float or None
-        Accuracy on the labels of the data, if there are any.
-    """
-
-    ids: list[str]
-    class_names: list[str]
-    probabilities: npt.NDArray[np.float32]
-    epoch: int
-    accuracy: float | None = None
-
-    def table(self) -> pd.DataFrame:
-        """Return a table: id, predicted_label, confidence, and prob_<class> per class."""
-        names = np.array(self.class_names, dtype=object)
-        columns = {
-            "id": self.ids,
-            PREDICTED: names[self.probabilities.argmax(1)],
-            CONFIDENCE: self.probabilities.max(1),
-        }
-        each = {f"prob_{name}": self.probabilities[:, c] for c, name in enumerate(names)}
-        return pd.DataFrame({**columns, **each})
-
-    def write(self, path: str | Path, *, excel_safe: bool = False) -> None:
-        """Write a .csv, .parquet or .npz file, completely or not at all.
-
-        Parameters
-        ----------
-        path : str or Path
-            Name of the file; its suffix decides on the format.
-        excel_safe : bool
-            Disarm cells of a CSV file that a spreadsheet would run as formulas.
-        """
-        path = Path(path)
-        suffix = path.suffix.lower()
-        if suffix == ".csv":
-            write_csv(path, self.table(), excel_safe=excel_safe)
-        elif suffix == ".parquet":
-            write_parquet(path, self.table())
-        elif suffix == ".npz":
-            names = np.array(self.class_names)
-            with atomic_write(path) as file:
-                np.savez(
-                    file,
-                    ids=np.array(self.ids),
-                    predicted_labels=names[self.probabilities.argmax(1)],
-                    probabilities=self.probabilities,
-                    class_names=names,
-                )
-        else:
-            raise ValueError(f"path {path}: the file must end in .csv, .parquet or .npz")
 
 
 def predict(

@@ -17,8 +17,9 @@ from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
+from csot.runs.findings import GIVEN, IS_ISSUE, SCORE, STATUS, findings_table
 from csot.runs.reasons import Verdicts, reasons
-from csot.runs.summary import versions
+from csot.runs.summary import count_findings, versions
 from csot.training.config import RunConfig
 from csot.training.folder import IMAGES, RunFolder
 from csot.training.loop import Finished, Record
@@ -52,19 +53,17 @@ def findings_of(data: TrainingData, judgement: Judgement, rows: Tensor) -> pd.Da
     verdicts = Verdicts(posterior, given, best, posterior.max(1), corrected, changes)
     reason = reasons(verdicts, data.class_names)
     reason[held] += " Held out of training."
-    return pd.DataFrame(
-        {
-            "given_label": names[given],
-            "predicted_label": names[best],
-            "corrected_label": names[corrected],
-            "is_label_issue": changes,
-            "label_score": np.clip(np.where(labelled, scores, confidence), 0.0, 1.0),
-            "confidence": np.clip(confidence, 0.0, 1.0),
-            "status": status,
-            "note": note,
-            "reason": reason,
-        },
-        index=pd.Index(data.ids, dtype=object),
+    return findings_table(
+        pd.Index(data.ids, dtype=object),
+        given=names[given],
+        predicted=names[best],
+        corrected=names[corrected],
+        is_issue=changes,
+        score=np.where(labelled, scores, confidence),
+        confidence=confidence,
+        status=status,
+        note=note,
+        reason=reason,
     )
 
 
@@ -80,8 +79,8 @@ def sample_table(data: TrainingData, findings: pd.DataFrame, folder: Path) -> pd
         return pd.DataFrame({"image": paths}, index=index)
     if data.train.kind != "images":
         return pd.DataFrame(index=index)
-    doubtful = (findings["is_label_issue"] | (findings["status"] != "clean")).to_numpy()
-    order = np.lexsort((findings["label_score"].to_numpy(), ~doubtful))[:PICTURES]
+    doubtful = (findings[IS_ISSUE] | (findings[STATUS] != "clean")).to_numpy()
+    order = np.lexsort((findings[SCORE].to_numpy(), ~doubtful))[:PICTURES]
     names = np.full(len(index), "", dtype=object)
     for row, name in write_pictures(data.train, order, folder / IMAGES).items():
         names[row] = f"{IMAGES}/{name}"
@@ -120,10 +119,8 @@ def write_results(
     run.write_probabilities(finished.judgement.posterior.cpu().numpy())
     if finished.judgement.features is not None:
         run.write_features(principal_axes(finished.judgement.features.double().cpu().numpy()))
-    own = pd.DataFrame(
-        {"id": findings.index, "given_label": findings["given_label"]}, index=findings.index
-    )
-    run.write_corrected(own, findings, label_column="given_label")
+    own = pd.DataFrame({"id": findings.index, GIVEN: findings[GIVEN]}, index=findings.index)
+    run.write_corrected(own, findings, label_column=GIVEN)
     run.write_label_studio(
         findings,
         samples if len(samples.columns) else None,
@@ -144,13 +141,7 @@ def summary_of(
     posterior = finished.judgement.posterior.double().cpu().numpy()
     history = finished.history
     return {
-        "n_rows": len(findings),
-        "n_classes": len(data.class_names),
-        "class_names": list(data.class_names),
-        "n_issues": int(findings["is_label_issue"].sum()),
-        "n_corrected": int((findings["status"] == "corrected").sum()),
-        "n_uncertain": int((findings["status"] == "uncertain").sum()),
-        "n_unlabelled": int((data.labels < 0).sum()),
+        **count_findings(findings, list(data.class_names)),
         "noise_rate": estimated_noise_rate(posterior, data.labels.numpy()),
         "noise_matrix": estimated_noise_matrix(posterior, data.labels.numpy()),
         "class_prior": posterior.mean(0),

@@ -11,6 +11,7 @@ from scipy.stats import beta
 
 from csot.clean.annotators.confusions import Confusions, Floats
 from csot.clean.annotators.votes import Votes
+from csot.runs.findings import CORRECTED, findings_table
 from csot.runs.reasons import Verdicts, quoted, reasons
 
 # How good each annotator is, with an interval.
@@ -194,22 +195,19 @@ def make_findings(
     model = truth if predicted is None else predicted
     guess, issue = model.argmax(1), (label != given) & (given >= 0) & ~locked
     verdicts = Verdicts(truth, given, guess, model[rows, guess], label, issue, verified=locked)
-    return pd.DataFrame(
-        {
-            "given_label": votes.decode(given),
-            "predicted_label": votes.classes[guess],
-            "corrected_label": votes.classes[label],
-            "is_label_issue": issue,
-            "label_score": np.clip(score.astype(np.float64), 0.0, 1.0),
-            "confidence": np.clip(confidence, 0.0, 1.0),
-            "status": status,
-            "note": note,
-            "reason": _reasons(verdicts, votes, agreeing, n_votes),
-            "n_votes": n_votes,
-            "agreement": agreement,
-        },
-        index=votes.samples,
+    findings = findings_table(
+        votes.samples,
+        given=votes.decode(given),
+        predicted=votes.classes[guess],
+        corrected=votes.classes[label],
+        is_issue=issue,
+        score=score,
+        confidence=confidence,
+        status=status,
+        note=note,
+        reason=_reasons(verdicts, votes, agreeing, n_votes),
     )
+    return findings.assign(n_votes=n_votes, agreement=agreement)
 
 
 def _reasons(
@@ -227,7 +225,7 @@ def _reasons(
 def vote_table(votes: Votes, truth: Floats, findings: pd.DataFrame) -> pd.DataFrame:
     """A row per vote: the probability that it is right, and whether it looks wrong."""
     label = votes.classes[votes.label]
-    consensus = findings["corrected_label"].to_numpy()[votes.sample]
+    consensus = findings[CORRECTED].to_numpy()[votes.sample]
     return pd.DataFrame(
         {
             "sample": votes.samples[votes.sample],
