@@ -35,6 +35,13 @@ class Evidence:
         """The evidence of some of the rows."""
         return Evidence(self.given[rows], self.verified[rows], self.n_classes)
 
+    def sample(self, n_rows: int, seed: int = 0) -> Tensor:
+        """Indices of so many random rows and of all verified ones, in order."""
+        chosen = self.verified >= 0
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
+        chosen[order[:n_rows]] = True
+        return chosen.nonzero()[:, 0]
+
     def likelihood(self, noise: Tensor) -> Tensor:
         """p(y_i | k) as a new (N, C) tensor, for a noise matrix (C, C)."""
         values = noise.T[self.given.clamp(min=0)]
