@@ -144,8 +144,6 @@ class FirstPass:
     """What linear probes say before anything else is trained."""
 
     probes: list[ProbeMember]
-    weights: Tensor
-    """Of the probes, by the judge."""
     judged: Stack
     explanation: Explanation
     trusted: Tensor
@@ -196,7 +194,7 @@ def fit_model(
         voices.append(Member("network", logits, NetworkPredictor(light, networks)))
     report(STAGES[5])
     held_out = first.trusted.gather(1, folds.fold[:, None])[:, 0]
-    start = _start_weights(first.weights, len(voices))
+    start = _start_weights(first.judged.weights, len(voices))
     own = final = _weigh(voices, evidence, held_out, noise, start)
     everyone = voices
     if pred_probs is not None:
@@ -250,17 +248,12 @@ def _first_pass(
         for probe in path
     ]
     judged = stack([probe.logits for probe in probes], evidence, probes[0].noise)
-    kept = (judged.weights > 0).nonzero()[:, 0]
-    if len(kept):
-        probes, weights = [probes[i] for i in kept.tolist()], judged.weights[kept]
-    else:
-        weights = judged.weights
     overlap = measure_overlap(judged.probs, seed)
     explanation = explain(judged.probs, evidence, judged.noise, overlap, seed).explanation
     trusted = trusted_rows(basis, folds, evidence, probes[0], explanation)
     if len(some) < n or not bool(trusted.all()):
         probes = relearn(basis, folds, evidence, probes, trusted, steps=RELEARN_STEPS)
-    return FirstPass(probes, weights, judged, explanation, trusted)
+    return FirstPass(probes, judged, explanation, trusted)
 
 
 def _csot_rounds(basis: Basis, folds: Folds, evidence: Evidence, first: FirstPass) -> list[Round]:
@@ -312,7 +305,7 @@ def trusted_rows(
     the labels that it is going to judge.
     """
     scale = stack(
-        [member.logits], evidence, member.noise, torch.ones(1), rounds=5, max_rows=SCORING_ROWS
+        [member.logits], evidence, member.noise, torch.ones(1), rounds=10, max_rows=SCORING_ROWS
     ).weights
     trusted = torch.ones(len(evidence), folds.n_folds, dtype=torch.bool)
     if explanation.power == 1.0 and explanation.guess == 0.0:
