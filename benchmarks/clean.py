@@ -51,7 +51,11 @@ def parse() -> argparse.Namespace:
     add("--features", default=",".join(SPACES), help="of embeddings, pca32, probs")
     add("--seeds", default="0,1,2")
     add("--rows", type=int, help="subsample the training rows")
-    add("--methods", default="rivals,csot", help="of rivals, csot")
+    add(
+        "--methods",
+        default="rivals,csot",
+        help="of rivals, cleanlab (the rivals that judge by the probe), csot",
+    )
     add("--verified", default="", help="numbers of verified rows, e.g. 0,50,100,200,500")
     add("--speed", action="store_true", help="only compare seconds")
     add("--repeats", type=int, default=3, help="of --speed")
@@ -128,8 +132,14 @@ def run_cells(arguments: argparse.Namespace, data: Data | None, console: Console
     for cell in cells(arguments, data):
         start = time.perf_counter()
         theirs = (
-            run.run_rivals(cell, rival_store, cache, lambda text: console.print(f"  {text}"))
-            if "rivals" in methods
+            run.run_rivals(
+                cell,
+                rival_store,
+                cache,
+                lambda text: console.print(f"  {text}"),
+                by_probe_only="rivals" not in methods,
+            )
+            if {"rivals", "cleanlab"} & set(methods)
             else rival_store.any_version(cell.key, cell.fingerprint())
         )
         own = run.run_ours(cell, own_store, cache, counts) if "csot" in methods else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,8 +15,8 @@ from cleaning import ours
 from cleaning.cells import Cell, digest
 from cleaning.measures import Record, describe, measure, measure_verdict
 from cleaning.store import Store
-from rivals.by_probe import judge_probabilities
-from rivals.judge import VOTES, judge_all
+from rivals.by_probe import judge_by_probe, judge_probabilities
+from rivals.judge import BY_PROBE, VOTES, judge_all
 from rivals.neighbours import Neighbours, nearest
 from rivals.probe import cross_validate
 from rivals.verdict import Floats, Scores, Task
@@ -57,17 +58,20 @@ class Cache:
         return self.folder / f"{kind}-{self.version}-{key}.{ending}"
 
 
-def run_rivals(cell: Cell, store: Store, cache: Cache, say: Say) -> Record:
-    """Every rival's measures on the cell."""
+def run_rivals(
+    cell: Cell, store: Store, cache: Cache, say: Say, *, by_probe_only: bool = False
+) -> Record:
+    """Every rival's measures on the cell, or only those of the rivals that judge by the probe."""
     fingerprint = cell.fingerprint()
     held = store.get(cell.key, fingerprint)
-    if held is not None:
+    enough = by_probe_only or cell.space == "probs"
+    if held is not None and (enough or not set(BY_PROBE).issuperset(held["rivals"])):
         return held
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = _on_probabilities(cell, cache) if cell.space == "probs" else None
         if found is None:
-            found = _on_features(cell, cache, say)
+            found = (_by_probe if by_probe_only else _on_features)(cell, cache, say)
     return store.put(cell.key, fingerprint, describe(cell) | {"rivals": found})
 
 
@@ -77,6 +81,17 @@ def _on_features(cell: Cell, cache: Cache, say: Say) -> dict[str, Record]:
     test = cache.neighbours(task.test, task.features, leave_one_out=False)
     say(f"neighbours {own.seconds + test.seconds:.1f} s")
     verdicts, fitted = judge_all(task, own, test, say)
+    cache.keep_probs(task, fitted.probs)
+    return {name: measure_verdict(cell, verdict) for name, verdict in verdicts.items()}
+
+
+def _by_probe(cell: Cell, cache: Cache, say: Say) -> dict[str, Record]:
+    task, start = cell.task, time.perf_counter()
+    with torch.no_grad():
+        fitted = cross_validate(task.features, task.given, task.n_classes, task.seed)
+        seconds = time.perf_counter() - start
+        say(f"probe {seconds:.1f} s")
+        verdicts = judge_by_probe(task, fitted, seconds)
     cache.keep_probs(task, fitted.probs)
     return {name: measure_verdict(cell, verdict) for name, verdict in verdicts.items()}
 

@@ -151,7 +151,7 @@ def test_a_position_on_the_path_is_the_oracles(doubt: float) -> None:
     own = reference.posterior(probs, problem.noise, labels, nothing, 1.0, 0.0)
     class_noise = reference.noise_rate(own, labels)
     assert path.class_noise == pytest.approx(class_noise, abs=1e-12)
-    share = min(1.0, reference.excess_overlap(probs, found.power) / class_noise)
+    share = min(1.0, 3 * reference.excess_overlap(probs, found.power) / class_noise)
     assert found.guess == pytest.approx(min(doubt**2, 1.0) * share, abs=1e-12)
     rate = reference.noise_rate(
         reference.posterior(probs, problem.noise, labels, nothing, found.power, found.guess), labels

@@ -208,7 +208,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.units_ = units
         truth = model.posterior.numpy()
         self.rules_ = Rules.of(truth, encoded.index, locked)
-        self.class_distances_ = ClassDistances.of(model.rows.double().numpy(), truth)
+        self.class_distances_ = ClassDistances.of(model.rows.numpy(), truth)
         self._record(model, encoded, locked, index)
         self.duplicate_groups_ = duplicates.group
         duplicates.add_notes(self.findings_, encoded.index)
@@ -379,7 +379,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         truth = model.posterior.numpy()
         labelled = encoded.index >= 0
-        misfit = self.class_distances_.misfits(model.rows.double().numpy())
+        misfit = self.class_distances_.misfits(model.rows.numpy())
         self.model_ = model
         self.posterior_ = truth.astype(np.float32)
         self.informative_ = model.informative

@@ -80,6 +80,12 @@ class Basis:
         turned = (features - self._mean.to(dtype)) @ self._axes.to(dtype)
         return torch.cat([turned, turned.new_ones(len(turned), 1)], 1)
 
+    def take(self, rows: Tensor) -> Basis:
+        """The same map, with the coordinates of some of the training rows."""
+        part = self.without_training_rows()
+        part.rows = self.rows[rows]
+        return part
+
     def without_training_rows(self) -> Basis:
         """The same map, without the coordinates of the rows it was made from."""
         return Basis.restore(self.parameters())

@@ -48,6 +48,10 @@ class Folds:
         fold[order] = torch.arange(len(labels)) % n_folds
         return Folds(fold, n_folds)
 
+    def take(self, rows: Tensor) -> Folds:
+        """The folds of some of the rows."""
+        return Folds(self.fold[rows], self.n_folds)
+
     def training_mask(self) -> Tensor:
         """(N, K): 1 where row i trains the model of fold k."""
         return (self.fold[:, None] != torch.arange(self.n_folds)).float()

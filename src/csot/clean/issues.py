@@ -55,6 +55,42 @@ def find_label_issues(
     are judged wrong.
     """
     index = labels.index if isinstance(labels, pd.Series) else None
+    probs, encoded = _checked(labels, pred_probs, class_names)
+    _warn_of_permuted_columns(probs, encoded.index, encoded.classes)
+    _warn_of_in_sample(probs, encoded.index)
+    if groups is not None and features is None:
+        raise ValueError(
+            "groups is given without features: no model is trained here; keep the groups together "
+            "in the cross-validation that pred_probs come from, and leave groups out"
+        )
+    locked = _verified_index(verified, encoded)
+    if features is not None:
+        present = np.unique(encoded.index[encoded.index >= 0])
+        present = np.union1d(present, locked[locked >= 0])
+        cleaner = LabelCleaner(random_state=random_state, progress=False)
+        cleaner.fit(
+            features,
+            encoded.decode(encoded.index),
+            pred_probs=_restricted(probs, present),
+            sample_ids=index,
+            verified=None if verified is None else encoded.decode(locked),
+            groups=groups,
+        )
+        return _completed(cleaner.findings_, cleaner.noise_rate_, cleaner.noise_rate_interval_)
+    table = _by_probabilities(probs, encoded, locked, index, random_state)
+    noise = NoiseEstimate(
+        table.attrs["noise_rate"],
+        table.attrs["noise_rate_interval"],
+        n_verified=int((locked >= 0).sum()),
+    )
+    warn_of_disagreement(table, noise, stacklevel=2)
+    return table
+
+
+def _checked(
+    labels: Any, pred_probs: Any, class_names: Any
+) -> tuple[npt.NDArray[np.float32], EncodedLabels]:
+    """Probabilities, columns in the order of the sorted classes, and labels; or an error."""
     probs = np.asarray(pred_probs, dtype=np.float32)
     if probs.ndim != 2 or probs.shape[1] < 2:
         raise ValueError(f"pred_probs has shape {probs.shape}; (N, C) with C >= 2 is needed")
@@ -72,52 +108,33 @@ def find_label_issues(
     sums = probs.sum(1)
     if not np.isfinite(sums).all() or (probs < 0).any() or np.abs(sums - 1).max() > 1e-2:
         raise ValueError("pred_probs must be finite probabilities whose rows sum to 1")
-    probs = probs[:, order]
-    _warn_of_permuted_columns(probs, encoded.index, encoded.classes)
-    _warn_of_in_sample(probs, encoded.index)
-    if groups is not None and features is None:
-        raise ValueError(
-            "groups is given without features: no model is trained here; keep the groups together "
-            "in the cross-validation that pred_probs come from, and leave groups out"
-        )
-    if features is not None:
-        cleaner = LabelCleaner(random_state=random_state, progress=False)
-        present = np.unique(encoded.index[encoded.index >= 0])
-        own = encoded.decode(encoded.index)
-        locked = _verified_index(verified, encoded)
-        present = np.union1d(present, locked[locked >= 0])
-        cleaner.fit(
-            features,
-            own,
-            pred_probs=_restricted(probs, present),
-            sample_ids=index,
-            verified=None if verified is None else encoded.decode(locked),
-            groups=groups,
-        )
-        return _completed(cleaner.findings_, cleaner.noise_rate_, cleaner.noise_rate_interval_)
-    locked = _verified_index(verified, encoded)
+    return probs[:, order], encoded
+
+
+def _by_probabilities(
+    probs: npt.NDArray[np.float32],
+    encoded: EncodedLabels,
+    locked: npt.NDArray[np.int64],
+    index: pd.Index[Any] | None,
+    seed: int,
+) -> pd.DataFrame:
+    """The table of findings, by given probabilities alone."""
     evidence = Evidence(torch.from_numpy(encoded.index), torch.from_numpy(locked), probs.shape[1])
-    member = torch.from_numpy(probs).clamp_min(1e-12).log()
     with torch.no_grad():
-        judgement, perceived = _judge(member, evidence, random_state)
+        logs = torch.from_numpy(probs).clamp_min(1e-12).log()
+        judgement, perceived = _judge(logs, evidence, seed)
         truth = judgement.explanation.posterior(perceived, evidence)
-    no_misfit = np.zeros(len(probs), dtype=np.bool_)
     findings = make_findings(
         truth.numpy(),
         perceived.numpy(),
         encoded,
         locked,
-        no_misfit,
+        np.zeros(len(probs), dtype=np.bool_),
         pd.RangeIndex(len(probs)) if index is None else index,
     )
     labelled = encoded.index >= 0
     rate = float(1 - findings[SCORE].to_numpy()[labelled].mean())
-    table = _completed(findings, rate, judgement.noise_rate_interval)
-    noise = NoiseEstimate(
-        rate, table.attrs["noise_rate_interval"], n_verified=int((locked >= 0).sum())
-    )
-    warn_of_disagreement(findings, noise, stacklevel=2)
-    return table
+    return _completed(findings, rate, judgement.noise_rate_interval)
 
 
 def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement, torch.Tensor]:

@@ -50,6 +50,13 @@ class Evidence:
     def _locked(self) -> Tensor:
         return (self.verified >= 0).nonzero()[:, 0]
 
+    def sample(self, n_rows: int, seed: int = 0) -> Tensor:
+        """Indices of so many random rows and of all verified ones, in order."""
+        chosen = self.verified >= 0
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
+        chosen[order[:n_rows]] = True
+        return chosen.nonzero()[:, 0]
+
     def likelihood(self, noise: Tensor) -> Tensor:
         """p(y_i | k) as a new (N, C) tensor, for a noise matrix (C, C)."""
         # Where there is no label, -1 takes the last column.

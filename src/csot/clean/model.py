@@ -24,13 +24,23 @@ from csot.clean.folds import Folds, Integers
 from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import Round, curriculum_rounds
 from csot.clean.members.fourier import FourierMap
-from csot.clean.members.linear import ProbeMember, first_noise, probe_path, relearn, settle
+from csot.clean.members.linear import (
+    ProbeMember,
+    first_noise,
+    held_out_logits,
+    probe_path,
+    relearn,
+    settle,
+)
 from csot.clean.members.network import Networks, fit_networks
 from csot.clean.overlap import measure_overlap
-from csot.clean.stacking import Stack, information, stack
+from csot.clean.stacking import SCORING_ROWS, Stack, information, stack
 
 SAMPLE = 5_000
 """Rows on which the first noise matrix is found."""
+FIRST_ROWS = 15_000
+"""Rows on which the first linear probes are found."""
+RELEARN_STEPS = 8
 FOURIER_ROWS = 10_000
 """Rows up to which Fourier features are used."""
 
@@ -135,6 +145,17 @@ class FittedModel:
         return truth / truth.sum(1, keepdim=True)
 
 
+@dataclass(frozen=True)
+class FirstPass:
+    """What linear probes say before anything else is trained."""
+
+    probes: list[ProbeMember]
+    judged: Stack
+    explanation: Explanation
+    trusted: Tensor
+    """(N, K), see ``trusted_rows``."""
+
+
 def fit_model(
     features: Tensor,
     evidence: Evidence,
@@ -148,88 +169,53 @@ def fit_model(
     groups: Integers | None = None,
 ) -> FittedModel:
     """Fit everything. ``report`` is told each stage as it begins; ``groups`` share a fold."""
-    labels = evidence.labels_to_learn()
-    folds = Folds.stratified(labels, n_folds, seed, groups)
+    folds = Folds.stratified(evidence.labels_to_learn(), n_folds, seed, groups)
     report(STAGES[0])
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
     report(STAGES[1])
     basis = Basis(scale(features))
-    weights, noise = settle(basis, folds, evidence, noise, rounds=2)
-    path = probe_path(basis, folds, evidence, noise, weights)
     light = basis.without_training_rows()
-    voices = [_probe_voice("linear", member, light) for member in path[:LINEAR_MEMBERS]]
-    judged = stack([voice.logits for voice in voices], evidence, path[0].noise)
-    # What the labels' disagreement means is decided here for the first time, so that what is
-    # trained from now on does not learn the mistakes.
-    first = explain(
-        judged.probs, evidence, judged.noise, measure_overlap(judged.probs, seed), seed
-    ).explanation
-    trusted = trusted_rows(basis, folds, evidence, path[0], first)
-    path = relearn(basis, folds, evidence, path[:LINEAR_MEMBERS], trusted)
-    voices = [_probe_voice("linear", member, light) for member in path]
-    rounds: list[Round] = []
+    first = _first_pass(basis, folds, evidence, noise, seed)
+    voices = [_probe_voice("linear", probe, light) for probe in first.probes]
+    noise, rounds = first.judged.noise, []
     if "csot" in members:
         report(STAGES[2])
-        best = path[0]
-        shares = first.posterior(judged.probs, evidence).mean(0).float()
-        rounds = curriculum_rounds(
-            basis,
-            folds,
-            evidence,
-            first.truth_probs(judged.probs),
-            judged.noise,
-            shares,
-            best.ridge,
-            best.weights,
-        )
+        rounds = _csot_rounds(basis, folds, evidence, first)
         if rounds:
             kept = min(rounds, key=lambda round_: round_.loss)
             predictor = ProbePredictor(light, kept.weights.mean(1))
             voices.append(Member(f"csot budget {kept.budget:g}", kept.logits, predictor))
-    noise, loss = judged.noise, judged.loss
     if "fourier" in members and len(features) <= FOURIER_ROWS:
         report(STAGES[3])
-        kernel_path, fourier, kernel_basis = _kernel_probes(basis, folds, evidence, seed)
-        if kernel_path[0].loss < loss:
-            noise = kernel_path[0].noise
-        kernel_path = relearn(kernel_basis, folds, evidence, kernel_path[:2], trusted)
-        kernel_light = kernel_basis.without_training_rows()
-        voices += [
-            _probe_voice("fourier", member, kernel_light, light, fourier) for member in kernel_path
-        ]
+        kernel = _kernel_probes(basis, folds, evidence, seed)
+        if kernel.probes[0].loss < first.judged.loss:
+            noise = kernel.probes[0].noise
+        voices += kernel.voices(folds, evidence, first.trusted, light)
     if "network" in members:
         report(STAGES[4])
         networks = fit_networks(
-            basis.rows[:, :-1], folds, evidence.likelihood(noise), seed, trusted
+            basis.rows[:, :-1], folds, evidence.likelihood(noise), seed, first.trusted
         )
         logits = networks.held_out_logits(basis.rows[:, :-1], folds)
         voices.append(Member("network", logits, NetworkPredictor(light, networks)))
     report(STAGES[5])
-    held_out = trusted.gather(1, folds.fold[:, None])[:, 0]
-    own = _weigh(voices, evidence, held_out, noise, _start_weights(judged, len(voices)))
-    final, everyone = own, voices
+    held_out = first.trusted.gather(1, folds.fold[:, None])[:, 0]
+    start = _start_weights(first.judged.weights, len(voices))
+    own = final = _weigh(voices, evidence, held_out, noise, start)
+    everyone = voices
     if pred_probs is not None:
         everyone = [*voices, Member("pred_probs", pred_probs.clamp_min(1e-12).log(), None)]
         start = torch.cat([own.weights / 2, torch.full((1,), 0.5)])
         final = _weigh(everyone, evidence, held_out, own.noise, start)
-    informative = information(final.probs, evidence, final.noise) >= INFORMATIVE
-    # Noisy labels and features that say nothing look alike: then believe the labels.
-    noise = final.noise if informative else torch.eye(evidence.n_classes)
-    judgement = explain(final.probs, evidence, noise, measure_overlap(final.probs, seed), seed)
-    if not informative:
-        judgement = replace(judgement, explanation=Explanation(0.0, 1.0, 0.0, noise))
-    truth = judgement.explanation.posterior(final.probs, evidence)
-    tilt = prior_tilt(truth, class_prior)
-    truth = truth * tilt
-    truth /= truth.sum(1, keepdim=True)
+    verdict = _verdict(final, evidence, class_prior, seed)
     return FittedModel(
-        posterior=truth,
+        posterior=verdict.truth,
         probs=final.probs,
-        judgement=judgement,
-        noise=noise,
-        informative=informative,
-        class_prior=truth.mean(0) if class_prior is None else class_prior.double(),
-        tilt=tilt,
+        judgement=verdict.judgement,
+        noise=verdict.noise,
+        informative=verdict.informative,
+        class_prior=verdict.truth.mean(0) if class_prior is None else class_prior.double(),
+        tilt=verdict.tilt,
         loss=final.loss,
         weights={v.name: float(w) for v, w in zip(everyone, final.weights, strict=True)},
         rounds=rounds,
@@ -244,6 +230,77 @@ def fit_model(
     )
 
 
+def _first_pass(
+    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, seed: int
+) -> FirstPass:
+    """Linear probes, and what the labels' disagreement means as far as they can tell.
+
+    It is decided here for the first time, so that what is trained from now on does not learn the
+    mistakes. Of many rows a sample has the first say; then the probes train on all that they trust.
+    """
+    n = len(evidence)
+    some = evidence.sample(FIRST_ROWS) if n > FIRST_ROWS else torch.arange(n)
+    part = basis.take(some), folds.take(some), evidence.take(some)
+    weights, noise = settle(*part, noise, rounds=2)
+    # With many rows neighbouring ridges differ little.
+    path = probe_path(*part, noise, weights)[: LINEAR_MEMBERS if len(some) == n else 1]
+    # The ridge is a prior of fixed strength: its share of a mean falls as rows are added.
+    probes = [
+        replace(
+            probe,
+            ridge=probe.ridge * len(some) / n,
+            logits=held_out_logits(basis, folds, probe.weights),
+        )
+        for probe in path
+    ]
+    judged = stack([probe.logits for probe in probes], evidence, probes[0].noise)
+    overlap = measure_overlap(judged.probs, seed)
+    explanation = explain(judged.probs, evidence, judged.noise, overlap, seed).explanation
+    trusted = trusted_rows(basis, folds, evidence, probes[0], explanation)
+    if len(some) < n or not bool(trusted.all()):
+        probes = relearn(basis, folds, evidence, probes, trusted, steps=RELEARN_STEPS)
+    return FirstPass(probes, judged, explanation, trusted)
+
+
+def _csot_rounds(basis: Basis, folds: Folds, evidence: Evidence, first: FirstPass) -> list[Round]:
+    judged, best = first.judged, first.probes[0]
+    return curriculum_rounds(
+        basis,
+        folds,
+        evidence,
+        first.explanation.truth_probs(judged.probs),
+        judged.noise,
+        first.explanation.posterior(judged.probs, evidence).mean(0).float(),
+        best.ridge,
+        best.weights,
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The posterior of the truth (N, C), and what was assumed for it."""
+
+    truth: Tensor
+    judgement: Judgement
+    noise: Tensor
+    informative: bool
+    tilt: Tensor
+
+
+def _verdict(final: Stack, evidence: Evidence, class_prior: Tensor | None, seed: int) -> Verdict:
+    informative = information(final.probs, evidence, final.noise) >= INFORMATIVE
+    # Noisy labels and features that say nothing look alike: then believe the labels.
+    noise = final.noise if informative else torch.eye(evidence.n_classes)
+    judgement = explain(final.probs, evidence, noise, measure_overlap(final.probs, seed), seed)
+    if not informative:
+        judgement = replace(judgement, explanation=Explanation(0.0, 1.0, 0.0, noise))
+    truth = judgement.explanation.posterior(final.probs, evidence)
+    tilt = prior_tilt(truth, class_prior)
+    truth = truth * tilt
+    truth /= truth.sum(1, keepdim=True)
+    return Verdict(truth, judgement, noise, informative, tilt)
+
+
 def trusted_rows(
     basis: Basis, folds: Folds, evidence: Evidence, member: ProbeMember, explanation: Explanation
 ) -> Tensor:
@@ -253,18 +310,21 @@ def trusted_rows(
     wrong once the overlap is explained by noise. Judged by fold k's probe, which has seen none of
     the labels that it is going to judge.
     """
-    scale = stack([member.logits], evidence, member.noise, torch.ones(1), rounds=10).weights
+    scale = stack(
+        [member.logits], evidence, member.noise, torch.ones(1), rounds=10, max_rows=SCORING_ROWS
+    ).weights
     trusted = torch.ones(len(evidence), folds.n_folds, dtype=torch.bool)
     if explanation.power == 1.0 and explanation.guess == 0.0:
         return trusted
     regular = Evidence.of_labels(evidence.given, evidence.n_classes)
     labelled = ((evidence.given >= 0) & (evidence.verified < 0)).nonzero()[:, 0]
-    plain = Explanation(0.0, 1.0, 0.0, explanation.noise)
     given = regular.given[labelled, None]
+    part = regular.take(labelled)
+    likelihood = part.likelihood(explanation.noise)
     for k in range(folds.n_folds):
         probs = (scale * (basis.rows @ member.weights[:, k])).softmax(1)[labelled]
-        part = regular.take(labelled)
-        by_noise_matrix = plain.posterior(probs, part).gather(1, given)[:, 0]
+        joint = probs * likelihood
+        by_noise_matrix = joint.gather(1, given)[:, 0] / joint.sum(1)
         by_explanation = explanation.posterior(probs, part).gather(1, given)[:, 0]
         trusted[labelled, k] = (by_noise_matrix < 0.5) | (by_explanation >= 0.5)
     return trusted
@@ -322,21 +382,42 @@ def _first_scale_and_noise(
     for divisor in (torch.ones_like(deviation), deviation):
         scale = Scale(columns, mean, divisor)
         basis = Basis(scale(features[sample]))
-        noise = first_noise(basis, folds, part)
-        member = probe_path(basis, folds, part, noise)[0]
-        if best is None or member.loss < best[0]:
-            best = member.loss, scale, noise
+        # T is a property of the labels: that of the first scale is a good start for the other.
+        found = first_noise(basis, folds, part, None if best is None else best[2])
+        loss = found.loss
+        if len(features) <= SAMPLE:
+            loss = probe_path(basis, folds, part, found.noise, found.weights)[0].loss
+        if best is None or loss < best[0]:
+            best = loss, scale, found.noise
     assert best is not None
     return best[1], best[2]
 
 
-def _kernel_probes(
-    basis: Basis, folds: Folds, evidence: Evidence, seed: int
-) -> tuple[list[ProbeMember], FourierMap, Basis]:
+@dataclass(frozen=True)
+class KernelProbes:
+    """Linear probes on Fourier features."""
+
+    probes: list[ProbeMember]
+    fourier: FourierMap
+    basis: Basis
+
+    def voices(
+        self, folds: Folds, evidence: Evidence, trusted: Tensor, outer_basis: Basis
+    ) -> list[Member]:
+        """The best two as members, trained on the rows that are trusted."""
+        probes = self.probes[:LINEAR_MEMBERS]
+        if not bool(trusted.all()):
+            probes = relearn(self.basis, folds, evidence, probes, trusted, steps=RELEARN_STEPS)
+        light = self.basis.without_training_rows()
+        return [_probe_voice("fourier", p, light, outer_basis, self.fourier) for p in probes]
+
+
+def _kernel_probes(basis: Basis, folds: Folds, evidence: Evidence, seed: int) -> KernelProbes:
     fourier = FourierMap.draw(basis.rows[:, :-1], seed)
     kernel_basis = Basis(fourier(basis.rows[:, :-1]))
-    noise = first_noise(kernel_basis, folds, evidence)
-    return probe_path(kernel_basis, folds, evidence, noise), fourier, kernel_basis
+    found = first_noise(kernel_basis, folds, evidence)
+    path = probe_path(kernel_basis, folds, evidence, found.noise, found.weights)
+    return KernelProbes(path, fourier, kernel_basis)
 
 
 def _probe_voice(
@@ -350,10 +431,10 @@ def _probe_voice(
     return Member(f"{kind} ridge {member.ridge:.3g}", member.logits, predictor)
 
 
-def _start_weights(judged: Stack, n_members: int) -> Tensor:
+def _start_weights(judged: Tensor, n_members: int) -> Tensor:
     """Half of the weight for the probes already judged, half for the newcomers."""
-    known = len(judged.weights)
+    known = len(judged)
     if n_members == known:
-        return judged.weights
+        return judged
     newcomers = torch.full((n_members - known,), 0.5 / (n_members - known))
-    return torch.cat([judged.weights / 2, newcomers])
+    return torch.cat([judged / 2, newcomers])

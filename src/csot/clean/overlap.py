@@ -86,13 +86,15 @@ def cluster_responsibilities(logs: Tensor, start: Tensor) -> Tensor:
     """r (N, C) of the t mixture of log probabilities (N, C), from responsibilities ``start``."""
     values = (logs - logs.mean(1, keepdim=True)) @ _contrasts(logs.shape[1])
     dim = values.shape[1]
+    products = None if len(start[0]) >= POOLED_FROM else _products(values)
     shares = start
     weights = torch.ones_like(shares)
     for _ in range(MAX_STEPS):
         counts = shares.sum(0).clamp_min(1e-9)
         weighted = shares * weights
         means = (weighted.T @ values) / weighted.sum(0).clamp_min(1e-9)[:, None]
-        squared, log_det = _distances(values, means, _covariances(values, means, weighted, counts))
+        covariances = _covariances(values, products, means, weighted, counts)
+        squared, log_det = _distances(values, means, covariances)
         log_joint = (
             (counts / len(values)).log()
             - 0.5 * log_det
@@ -114,25 +116,42 @@ def _contrasts(n_classes: int) -> Tensor:
     return basis[:, 1:]
 
 
-def _covariances(values: Tensor, means: Tensor, weighted: Tensor, counts: Tensor) -> Tensor:
-    """Scale matrices (C or 1, D, D), shrunk towards the pooled one; (1, D, D) if pooled."""
-    n_classes, dim = means.shape
-    total = values.T @ (values * weighted.sum(1, keepdim=True))
-    pooled = total - means.T @ (means * weighted.sum(0)[:, None])
+def _products(values: Tensor) -> Tensor:
+    """Products v_i v_j with i <= j of each row, (N, D (D + 1) / 2)."""
+    one, other = torch.triu_indices(values.shape[1], values.shape[1])
+    return values[:, one] * values[:, other]
+
+
+def _covariances(
+    values: Tensor, products: Tensor | None, means: Tensor, weighted: Tensor, counts: Tensor
+) -> Tensor:
+    """Scale matrices (C, D, D), shrunk towards the pooled one; (1, D, D) without products."""
+    dim = means.shape[1]
+    sizes = weighted.sum(0)
+    if products is None:
+        total = values.T @ (values * weighted.sum(1, keepdim=True))
+        moments = total
+    else:
+        moments = _symmetric(weighted.T @ products, dim)
+        total = moments.sum(0)
+    pooled = total - means.T @ (means * sizes[:, None])
     # The second part of the ridge is for clusters of no extent, whose variance is but rounding.
     ridge = 1e-6 * pooled.diag().mean().clamp_min(1e-12) + 1e-9 * total.diag().mean()
     pooled = (pooled + ridge * torch.eye(dim).double()) / len(values)
-    if n_classes >= POOLED_FROM:
+    if products is None:
         return pooled[None]
-    scatter = torch.stack(
-        [
-            values.T @ (values * weighted[:, k : k + 1])
-            - weighted[:, k].sum() * torch.outer(means[k], means[k])
-            for k in range(n_classes)
-        ]
-    )
+    scatter = moments - sizes[:, None, None] * means[:, :, None] * means[:, None, :]
     strength = SHRINKAGE * dim
     return (scatter + strength * pooled) / (counts + strength)[:, None, None]
+
+
+def _symmetric(upper: Tensor, dim: int) -> Tensor:
+    """Symmetric matrices (C, D, D) from their upper triangles (C, D (D + 1) / 2)."""
+    one, other = torch.triu_indices(dim, dim)
+    matrices = upper.new_empty(len(upper), dim, dim)
+    matrices[:, one, other] = upper
+    matrices[:, other, one] = upper
+    return matrices
 
 
 def _distances(values: Tensor, means: Tensor, covariances: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,11 +163,14 @@ def _distances(values: Tensor, means: Tensor, covariances: Tensor) -> tuple[Tens
         centres = torch.linalg.solve_triangular(factors[0], means.T, upper=False).T
         squared = (white**2).sum(1)[:, None] - 2 * white @ centres.T + (centres**2).sum(1)
         return squared.clamp_min(0), log_det
-    columns = [
-        torch.linalg.solve_triangular(factor, (values - mean).T, upper=False).square().sum(0)
-        for factor, mean in zip(factors, means, strict=True)
-    ]
-    return torch.stack(columns, 1), log_det
+    n_classes, dim = means.shape
+    # One product for all classes: whitening matrices (D, C D) side by side.
+    eye = torch.eye(dim, dtype=values.dtype).expand(n_classes, -1, -1)
+    whiten = torch.linalg.solve_triangular(factors, eye, upper=False)
+    offsets = (whiten @ means[:, :, None]).reshape(-1)
+    white = torch.addmm(-offsets, values, whiten.reshape(-1, dim).T)
+    of_class = torch.eye(n_classes, dtype=values.dtype).repeat_interleave(dim, 0)
+    return white.square_() @ of_class, log_det
 
 
 def _has_two_peaks(margins: Tensor) -> bool:

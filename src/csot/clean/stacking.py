@@ -21,6 +21,8 @@ CAUTION = 0.1
 
 
 MAX_ROWS = 25_000
+SCORING_ROWS = 10_000
+"""Rows that determine temperature and T where members are only compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,15 @@ def stack(
     *,
     rounds: int = 40,
     tolerance: float = 1e-3,
+    max_rows: int = MAX_ROWS,
 ) -> Stack:
     """Weigh held-out logits of several members (N, C) each.
 
-    A few weights and T are determined by a sample of many rows; probabilities are for all of them.
+    A few weights and T are determined by a sample of at most ``max_rows`` rows and the verified
+    ones; probabilities and loss are those of all rows.
     """
-    if len(evidence) > MAX_ROWS:
-        generator = torch.Generator().manual_seed(0)
-        chosen = evidence.verified >= 0
-        chosen[torch.randperm(len(evidence), generator=generator)[:MAX_ROWS]] = True
-        some = chosen.nonzero()[:, 0]
+    if len(evidence) > max_rows:
+        some = evidence.sample(max_rows)
         part = stack(
             [member[some] for member in members],
             evidence.take(some),
@@ -58,6 +59,7 @@ def stack(
             start,
             rounds=rounds,
             tolerance=tolerance,
+            max_rows=len(some),
         )
         probs = _probs(torch.stack(members), part.weights)
         return replace(part, probs=probs, loss=held_out_loss(probs, evidence, part.noise))

@@ -135,6 +135,7 @@ def _look_threshold(wrong: npt.NDArray[np.floating[Any]]) -> float:
 DEVIATIONS = 6.0
 """Robust deviations of the log distance to the nearest class beyond which no class fits."""
 FEWEST_TO_FIT = 20
+ROWS_AT_A_TIME = 4096
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -160,8 +161,10 @@ class ClassDistances:
         dim = rows.shape[1]
         if len(rows) < FEWEST_TO_FIT or not used.any():
             return ClassDistances(np.zeros((1, dim)), np.ones(dim), float("inf"))
-        means = (posterior.T @ rows)[used] / shares[used, None]
-        within = (rows**2).mean(0) - (shares[used, None] * means**2).sum(0) / shares[used].sum()
+        totals = posterior.astype(rows.dtype).T @ rows
+        means = totals[used].astype(np.float64) / shares[used, None]
+        squares = np.square(rows).mean(0, dtype=np.float64)
+        within = squares - (shares[used, None] * means**2).sum(0) / shares[used].sum()
         spread = np.sqrt(np.maximum(within, 1e-12 * max(float(within.max()), 1e-30)))
         distance = ClassDistances(means, spread, float("inf")).nearest(rows)
         middle = np.median(distance)
@@ -171,9 +174,14 @@ class ClassDistances:
 
     def nearest(self, rows: Floats) -> npt.NDArray[np.float64]:
         """log of the squared distance (N,) to the nearest class mean."""
-        scaled, centres = rows / self.spread, self.means / self.spread
-        squared = (scaled**2).sum(1)[:, None] - 2 * scaled @ centres.T + (centres**2).sum(1)
-        return np.asarray(np.log(np.maximum(squared.min(1), 1e-12)))
+        centres = self.means / self.spread
+        lengths, nearest = (centres**2).sum(1), np.empty(len(rows))
+        for i in range(0, len(rows), ROWS_AT_A_TIME):
+            part = slice(i, i + ROWS_AT_A_TIME)
+            scaled = rows[part] / self.spread
+            to_centres = lengths - 2 * scaled @ centres.T
+            nearest[part] = np.einsum("ij,ij->i", scaled, scaled) + to_centres.min(1)
+        return np.asarray(np.log(np.maximum(nearest, 1e-12)))
 
     def misfits(self, rows: Floats) -> npt.NDArray[np.bool_]:
         """Rows (N,) that no class fits."""

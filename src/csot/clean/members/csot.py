@@ -18,10 +18,11 @@ from csot.clean.features import Basis
 from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence
 from csot.clean.members.linear import fit_probes, held_out_logits
-from csot.clean.stacking import stack
+from csot.clean.stacking import SCORING_ROWS, stack
 from csot.ot import ConvergenceWarning, solve
 
 BUDGETS = (0.5, 1.0)
+STEPS = 5
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ def curriculum_rounds(
         likelihood = Evidence.of_labels(confirmed, evidence.n_classes).likelihood(
             torch.eye(evidence.n_classes)
         )
-        weights = fit_probes(basis, folds, likelihood, ridge, weights, steps=8)
+        weights = fit_probes(basis, folds, likelihood, ridge, weights, steps=STEPS)
         logits = held_out_logits(basis, folds, weights)
-        judged = stack([logits], evidence, noise, torch.ones(1), rounds=10)
+        judged = stack([logits], evidence, noise, torch.ones(1), rounds=5, max_rows=SCORING_ROWS)
         probs = judged.probs
         rounds.append(Round(budget, int(clean.sum()), weights, logits, judged.loss))
     return rounds

@@ -14,7 +14,7 @@ from csot.clean.features import Basis
 from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence
 from csot.clean.noise_matrix import estimate, first_guess
-from csot.clean.stacking import stack
+from csot.clean.stacking import SCORING_ROWS, stack
 
 ROWS_AT_A_TIME = 8192
 BIAS_RIDGE = 1e-6
@@ -123,6 +123,7 @@ def settle(
     noise: Tensor,
     *,
     rounds: int,
+    weights: Tensor | None = None,
     strength: float | None = None,
     tolerance: float = 3e-3,
 ) -> tuple[Tensor, Tensor]:
@@ -130,7 +131,8 @@ def settle(
 
     The temperature is not free here: freed before T has settled, it merges confusable classes.
     """
-    weights = no_weights(basis, folds, evidence.n_classes)
+    if weights is None:
+        weights = no_weights(basis, folds, evidence.n_classes)
     for _ in range(rounds):
         likelihood = evidence.likelihood(noise)
         weights = fit_probes(basis, folds, likelihood, FIRST_RIDGE, weights, steps=8)
@@ -143,29 +145,31 @@ def settle(
     return weights, noise
 
 
-def first_noise(basis: Basis, folds: Folds, evidence: Evidence) -> Tensor:
-    """T from nothing: with the evidence's shrinkage and with almost none, the likelier.
+def first_noise(
+    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor | None = None
+) -> ProbeMember:
+    """Probes of the first ridge and T, from nothing or from a guess.
+
+    With almost no shrinkage of T and, from there, with that of the evidence; the likelier.
 
     A lone noisy cell may be shrunk away before it has been seen; without shrinkage, small data
     would be overfitted.
     """
-    guess = first_guess(evidence.n_classes)
+    guess = first_guess(evidence.n_classes) if noise is None else noise
+    weights = None
     found = []
-    for strength in (None, 1.0):
-        weights, noise = settle(basis, folds, evidence, guess, rounds=20, strength=strength)
-        logits = held_out_logits(basis, folds, weights)
-        found.append(stack([logits], evidence, noise, torch.ones(1), rounds=10))
-    return min(found, key=lambda result: result.loss).noise
+    for strength in (1.0, None):
+        weights, guess = settle(
+            basis, folds, evidence, guess, rounds=20, weights=weights, strength=strength
+        )
+        found.append(_member(basis, folds, evidence, guess, FIRST_RIDGE, weights))
+    return min(found, key=lambda member: member.loss)
 
 
 def probe_path(
-    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, weights: Tensor | None = None
+    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, weights: Tensor
 ) -> list[ProbeMember]:
     """Probes at the first ridge and on either side of it while that helps; the likeliest first."""
-    if weights is None:
-        blank = no_weights(basis, folds, evidence.n_classes)
-        likelihood = evidence.likelihood(noise)
-        weights = fit_probes(basis, folds, likelihood, FIRST_RIDGE, blank, steps=25)
     first = _member(basis, folds, evidence, noise, FIRST_RIDGE, weights)
     members = [first]
     likelihood = evidence.likelihood(first.noise)
@@ -185,11 +189,15 @@ def probe_path(
 
 
 def relearn(
-    basis: Basis, folds: Folds, evidence: Evidence, members: list[ProbeMember], trusted: Tensor
+    basis: Basis,
+    folds: Folds,
+    evidence: Evidence,
+    members: list[ProbeMember],
+    trusted: Tensor,
+    *,
+    steps: int,
 ) -> list[ProbeMember]:
     """The same probes, trained further on the rows (N, K) whose labels are believable."""
-    if bool(trusted.all()):
-        return members
     relearned = []
     for member in members:
         weights = fit_probes(
@@ -198,7 +206,7 @@ def relearn(
             evidence.likelihood(member.noise),
             member.ridge,
             member.weights,
-            steps=8,
+            steps=steps,
             trusted=trusted,
         )
         logits = held_out_logits(basis, folds, weights)
@@ -210,5 +218,5 @@ def _member(
     basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, ridge: float, weights: Tensor
 ) -> ProbeMember:
     logits = held_out_logits(basis, folds, weights)
-    judged = stack([logits], evidence, noise, torch.ones(1), rounds=10)
+    judged = stack([logits], evidence, noise, torch.ones(1), rounds=10, max_rows=SCORING_ROWS)
     return ProbeMember(ridge, weights, logits, judged.noise, judged.loss)

@@ -13,10 +13,10 @@ from csot.clean.members.linear import logit_gradient
 
 HIDDEN = 256
 DROPOUT = 0.5
-EPOCHS = 5
+EPOCHS = 4
 BATCH = 512
 LEAST_STEPS = 400
-RATE = 3e-3
+RATE = 4e-3
 DECAY = 1e-2
 
 
@@ -60,7 +60,7 @@ def fit_networks(
     n, dim = x.shape
     n_folds, n_classes = folds.n_folds, likelihood.shape[1]
     batch = min(BATCH, max(32, n // 8))
-    epochs = max(EPOCHS, math.ceil(LEAST_STEPS * min(batch, n) / n))
+    epochs = max(EPOCHS, round(LEAST_STEPS * min(batch, n) / n))
     informative = (likelihood.amax(1) > likelihood.amin(1)).float()
     mask = folds.training_mask() * informative[:, None]
     if trusted is not None:
@@ -78,7 +78,7 @@ def fit_networks(
         ],
         lr=RATE,
         betas=(0.9, 0.99),
-        foreach=True,  # the same numbers with fewer calls
+        fused=True,
     )
     total = epochs * math.ceil(n / batch)
     step = 0
@@ -99,20 +99,26 @@ def fit_networks(
 def _gradients(
     parts: list[Tensor], x: Tensor, mask: Tensor, likelihood: Tensor, generator: torch.Generator
 ) -> list[Tensor]:
-    """Back-propagation by hand: the loss's gradient in the logits is known in closed form."""
+    """Back-propagation by hand: the loss's gradient in the logits is known in closed form.
+
+    Dropout leaves out the same hidden units for all rows and folds of a batch, so that they need
+    not be computed: half of the cost.
+    """
     inner, inner_bias, outer, outer_bias = parts
-    before = torch.baddbmm(inner_bias, x.expand(len(inner), -1, -1), inner)
-    # The networks of all folds share one dropout mask: drawing it is a large part of a step.
-    keep = (torch.rand(before.shape[1:], generator=generator) > DROPOUT).float().div_(1 - DROPOUT)
-    gate = (before > 0).mul(keep)
-    hidden = before.mul_(gate)
-    logits = (hidden @ outer + outer_bias).transpose(0, 1)
+    n_hidden = inner.shape[2]
+    n_kept = round((1 - DROPOUT) * n_hidden)
+    kept = torch.randperm(n_hidden, generator=generator)[:n_kept].sort().values
+    factor = n_hidden / n_kept
+    hidden = torch.baddbmm(
+        inner_bias[:, :, kept], x.expand(len(inner), -1, -1), inner[:, :, kept]
+    ).relu_()
+    kept_outer = factor * outer[:, kept]
+    logits = (hidden @ kept_outer + outer_bias).transpose(0, 1)
     slopes = logit_gradient(logits, likelihood)[1].transpose(0, 1)
     slopes = slopes * mask.T[:, :, None] / len(x)
-    back = (slopes @ outer.transpose(1, 2)).mul_(gate)
-    return [
-        x.T @ back,
-        back.sum(1, keepdim=True),
-        hidden.transpose(1, 2) @ slopes,
-        slopes.sum(1, keepdim=True),
-    ]
+    back = (slopes @ kept_outer.transpose(1, 2)).mul_(hidden > 0)
+    gradients = [torch.zeros_like(part) for part in parts[:3]]
+    gradients[0][:, :, kept] = x.T @ back
+    gradients[1][:, :, kept] = back.sum(1, keepdim=True)
+    gradients[2][:, kept] = factor * (hidden.transpose(1, 2) @ slopes)
+    return [*gradients, slopes.sum(1, keepdim=True)]
