@@ -38,7 +38,7 @@ def _confident(logit: float) -> dict[str, Any]:
 
 PROBLEMS: dict[str, dict[str, Any]] = {
     "one-hot predictions": _plain(40, 4, pred_probs=np.eye(4)[TRUTH]),
-    "a class that nobody predicts": _plain(40, 4, pred_probs=_without_class(CASE.pred_probs, 2)),
+    "a class that is never predicted": _plain(40, 4, pred_probs=_without_class(CASE.pred_probs, 2)),
     "one-hot, one class missing": _plain(40, 4, pred_probs=np.eye(4)[np.minimum(TRUTH, 2)]),
     "all rows predict one class": _plain(40, 4, pred_probs=np.eye(4)[np.zeros(40, dtype=int)]),
     "log-probabilities of -1e4": _confident(-1e4),
@@ -134,7 +134,7 @@ def test_many_classes(epsilon: float, budget: float) -> None:
 @pytest.mark.parametrize(
     "problem",
     [
-        "a class that nobody predicts",
+        "a class that is never predicted",
         "all rows predict one class",
         "a share of zero",
         "all to one class",
@@ -154,7 +154,7 @@ def test_newton_converges_at_the_default_epsilon(problem: str) -> None:
 
 
 def test_a_class_that_nobody_predicts_still_gets_its_share() -> None:
-    plan = solved(PROBLEMS["a class that nobody predicts"], budget=0.6)
+    plan = solved(PROBLEMS["a class that is never predicted"], budget=0.6)
     assert plan.coupling[:, 2].sum() == pytest.approx(0.15, rel=1e-6)
 
 
