@@ -2,8 +2,8 @@
 
     python benchmarks/coherence_scale.py EMBEDDINGS.npz [--rows 10000] [--labels NOISE.npz]
 
-EMBEDDINGS.npz holds ``train`` (N, D) and ``train_labels`` (N,), as of CIFAR-10. Some
-labels are replaced by wrong ones, a logistic regression predicts them by cross-validation, and
+EMBEDDINGS.npz holds ``train`` (N, D) and ``train_labels`` (N,), such as embeddings of CIFAR-10.
+Some labels are replaced by wrong ones, a logistic regression predicts them by cross-validation, and
 ``csot.solve(coherence_scale="classes")`` allocates half or all of the rows with each kappa. Printed
 is the share of right labels among the selected rows, with cosine and with k-NN similarity.
 """

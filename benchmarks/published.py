@@ -1,4 +1,4 @@
-"""CSOT solved the way the paper states it, in PyTorch: the rival that benchmarks time.
+"""CSOT solved the way the paper states it, in PyTorch: the baseline of the benchmarks.
 
 Algorithm 2 (generalised conditional gradient) around Algorithm 1 (scaling iteration) of "CSOT:
 Curriculum and Structure-Aware Optimal Transport for Learning with Noisy Labels", with the

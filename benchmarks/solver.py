@@ -4,14 +4,14 @@
     python benchmarks/solver.py --scaling       time and memory from 10,000 to 1,000,000 rows
     python benchmarks/solver.py --methods       our inner methods against each other
 
-With ``--plain`` without what numba compiles.
+``--plain`` turns numba off.
 
-The rival is ``published.py``: the paper's Algorithms 1 and 2 as stated (float64, dense similarity,
-10 x 100 fixed iterations, Armijo), and beside it ``lean``, the same without work that a careful
-author would avoid. Ours is ``csot.solve`` with its defaults on the same numbers in float32. Both
-are timed alternately, the best of the repeats counts, and the results must agree: the objective
-(float64, evaluated by one function for both, on plans rounded onto the polytope) no more than
-1e-4 relative above the rival's, and the same argmax on 99.5 % of the rows.
+The baseline is ``published.py``: the paper's Algorithms 1 and 2 as stated (float64, dense
+similarity, 10 x 100 fixed iterations, Armijo), and beside it ``lean``, the same without work that a
+careful author would avoid. Ours is ``csot.solve`` with its defaults on the same numbers in float32.
+Both are timed alternately, the best of the repeats counts, and the results must agree: the
+objective (float64, evaluated by one function for both, on plans rounded onto the polytope) no more
+than 1e-4 relative above the baseline's, and the same argmax on 99.5 % of the rows.
 """
 
 from __future__ import annotations

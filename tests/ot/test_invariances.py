@@ -165,7 +165,7 @@ def test_a_warm_start_gives_the_same_plan() -> None:
         cold = csot.solve(case.pred_probs, budget=0.5, **arguments)
         warm = csot.solve(case.pred_probs, budget=0.5, start=before, **arguments)
         assert plan_error(warm.coupling, cold.coupling, cold.row_weights) < 1e-6
-    # Without coherence the potentials are the solution, and one look suffices to see it.
+    # Without coherence the potentials are the solution, and one evaluation shows it.
     cold = csot.solve(case.pred_probs, budget=0.5)
     assert csot.solve(case.pred_probs, budget=0.5, start=cold).inner_iterations == 1
 

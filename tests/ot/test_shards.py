@@ -137,7 +137,7 @@ def test_selection_counts_over_all_processes(answers: list[dict[str, Any]]) -> N
 
 
 def test_processes_decide_alike(answers: list[dict[str, Any]]) -> None:
-    """Or one of them would wait for a sum that the others never ask for."""
+    """Otherwise one of them would wait for a sum that the others never compute."""
     assert len({float(answer["bound"]) for answer in answers}) == 1
 
 

@@ -94,7 +94,7 @@ def test_neighbours_by_blocks_and_within_labels(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_neighbours_of_twins_and_zeros() -> None:
-    """Rows that find nobody nearer, or are their own twins, never become their own neighbours."""
+    """Zero rows and duplicates never become their own neighbours."""
     features = _features(1, 12, 3, seed=2)
     features[0, 3:6] = features[0, 6]
     S = neighbour_graph(torch.from_numpy(features), 2).apply(torch.eye(12)[None].double())[0]

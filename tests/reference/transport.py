@@ -1,7 +1,7 @@
 """Curriculum and structure-aware optimal transport in NumPy float64, straight from the paper.
 
 Every function restates one equation or algorithm of "CSOT: Curriculum and Structure-Aware
-Optimal Transport for Learning with Noisy Labels". Speed is no concern; being plainly right is.
+Optimal Transport for Learning with Noisy Labels". They are written for clarity, not for speed.
 
 Symbols, used throughout:
 

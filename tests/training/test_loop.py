@@ -76,6 +76,8 @@ def test_metrics(digits: Trained) -> None:
         "selected",
         "clean",
         "corrected",
+        "plan_disagreement",
+        "plan_converged",
         "test_accuracy",
         "holdout_accuracy",
         "clean_accuracy",

@@ -27,7 +27,7 @@ class NewtonRules(NamedTuple):
     slope_slack: float = 0.5
     """A step is accepted if the slope there is at most this share of the initial one."""
     max_trials: int = 3
-    """Most trial points of the line search beyond the full step."""
+    """Largest number of trial points of the line search beyond the full step."""
     min_shrink: float = 0.1
     max_shrink: float = 0.5
     """A trial point lies between these shares of the bracket."""
@@ -48,7 +48,7 @@ class NewtonRules(NamedTuple):
     fallback_classes: int = 1500
     """Up to this many it is factorised where conjugate gradients fail: it is nearly singular."""
     cg_iterations: int = 60
-    """Most iterations of conjugate gradients for one direction."""
+    """Largest number of iterations of conjugate gradients for one direction."""
     min_cg_tolerance: float = 1e-6
     max_cg_tolerance: float = 1e-2
     """Range of their tolerance, which is the column error."""
