@@ -167,6 +167,14 @@ def as_yaml(rng: random.Random, data: bytes) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def as_json_lines(rng: random.Random, data: bytes) -> bytes:
+    """One line as `as_json` changes it."""
+    lines = data.splitlines()
+    row = rng.randrange(len(lines))
+    lines[row] = as_json(rng, lines[row]).replace(b"\n", b" ")
+    return b"\n".join(lines)
+
+
 def as_csv(rng: random.Random, data: bytes) -> bytes:
     """Cells, columns and rows."""
     text = data.decode("utf-8", "surrogateescape")

@@ -18,8 +18,9 @@ import pandas as pd
 from jinja2 import Environment
 from PIL import Image
 
+from csot._core.files import read_json
 from csot._core.pictures import fault, open_rgb
-from csot.data import Columns, read_data, read_verified
+from csot.data import Columns, DataError, TableFeatures, read_data, read_verified
 from csot.data.datasets.cifar import read_cifar
 from csot.data.datasets.cifar_n import read_cifar_n
 from csot.data.datasets.clothing1m import Counts as ClothingCounts
@@ -67,6 +68,7 @@ class Target:
 
 CSV = either(mutate.as_csv, mutate.as_csv, mutate.as_text, mutate.damage)
 JSON = either(mutate.as_json, mutate.as_json, mutate.as_text, mutate.damage)
+JSON_LINES = either(mutate.as_json_lines, mutate.as_json_lines, mutate.as_text, mutate.damage)
 YAML = either(mutate.as_yaml, mutate.as_yaml, mutate.as_text, mutate.damage)
 NPY = either(mutate.as_npy, mutate.as_npy, mutate.damage)
 PICKLE = either(mutate.as_pickle, mutate.as_pickle, mutate.damage)
@@ -102,6 +104,49 @@ def make_pictures(folder: Path) -> None:
 
 def make_parquet(folder: Path) -> None:
     table().set_index("id").to_parquet(folder / "t.parquet")
+
+
+def mixed_table() -> pd.DataFrame:
+    """Every kind of column."""
+    days = pd.date_range("2021-01-01", periods=N).strftime("%d/%m/%Y")
+    return table().assign(
+        city=["Rome", "Oslo", "Bern"] * (N // 3),
+        joined=days,
+        price=[f"€{number:,.2f}" for number in range(N)],
+        rate=[f"{number} %" for number in range(N)],
+        zip=[f"{number:05d}" for number in range(N)],
+    )
+
+
+def make_mixed(folder: Path) -> None:
+    mixed_table().to_csv(folder / "t.csv", index=False)
+    mixed_table().to_csv(folder / "t.csv.gz", index=False)
+    listed = mixed_table().assign(e=[[float(number), 1.0] for number in range(N)])
+    listed.to_json(folder / "t.jsonl", orient="records", lines=True)
+    listed.to_parquet(folder / "lists.parquet")
+    fitted = TableFeatures.fit(mixed_table())
+    (folder / "fitted.json").write_text(json.dumps(fitted.as_dict()))
+
+
+def read_mixed(name: str) -> Callable[[Path], object]:
+    return lambda folder: read_data(folder / name, Columns(label="label"))
+
+
+def read_fitted(folder: Path) -> None:
+    """As the command line does: whatever is wrong is one kind of error."""
+    path = folder / "fitted.json"
+    values = read_json(path, 1 << 20)
+    try:
+        fitted = TableFeatures.from_dict(values)
+        fitted.transform(mixed_table(), str(path))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def make_hugging_face(folder: Path) -> None:
+    make_pictures(folder)
+    frame = pd.read_csv(folder / "t.csv").rename(columns={"file": "file_name"})
+    frame.to_csv(folder / "metadata.csv", index=False)
 
 
 def make_npz(folder: Path) -> None:
@@ -422,6 +467,12 @@ TARGETS = [
         {"t.csv": CSV},
         lambda f: read_data(f / "t.csv", Columns(label="label", text="id")),
     ),
+    Target("csv-mixed", make_mixed, {"t.csv": CSV}, read_mixed("t.csv")),
+    Target("csv-packed", make_mixed, {"t.csv.gz": mutate.damage}, read_mixed("t.csv.gz")),
+    Target("jsonl", make_mixed, {"t.jsonl": JSON_LINES}, read_mixed("t.jsonl")),
+    Target("lists", make_mixed, {"lists.parquet": PARQUET}, read_mixed("lists.parquet")),
+    Target("fitted", make_mixed, {"fitted.json": JSON}, read_fitted),
+    Target("metadata", make_hugging_face, {"metadata.csv": CSV}, read_data),
     Target("csv-images", make_pictures, {"t.csv": CSV}, images_of),
     Target(
         "parquet",

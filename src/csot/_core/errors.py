@@ -72,14 +72,15 @@ def clip(text: str, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-# What goes wrong while data is read: said in one sentence, with the remedy.
-
 COMPARED = 2000
 """Names among which the nearest is looked for."""
 
 
 class DataError(FileError):
-    """The data cannot be used as it is. The message names the file, the row and the remedy."""
+    """The data cannot be used as it is. The message names the file, the row and the remedy.
+
+    Parameters stand in backticks, such as `allow_outside`: the command line shows them as options.
+    """
 
 
 class MissingExtraError(ImportError):

@@ -98,8 +98,6 @@ def read_json(path: Path, limit: int) -> Any:
         return json.loads(text)
 
 
-# Zip archives whose members say how large they are, and are held to it.
-
 MEMBERS = 100_000
 ENCRYPTED = 0x1
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -127,12 +125,10 @@ def open_zip(path: Path, what: str, remedy: str = "") -> Iterator[zipfile.ZipFil
         yield archive
 
 
-# Arrays of .npy files and of .npz members, without pickles and without believing the header.
-
 WHAT = "a readable .npy array"
 OBJECTS = "Python objects"
 KINDS = "biufcSUmM"
-"""Of numbers, texts and times."""
+"""Types of elements that are read: numbers, texts and times; no pickles."""
 
 
 def read_npy(path: Path, mapped: bool = False) -> npt.NDArray[Any]:

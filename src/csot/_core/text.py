@@ -35,9 +35,6 @@ def _is_harmless(character: str) -> bool:
     )
 
 
-# A cell of a table as text.
-
-
 def is_missing(value: Any) -> bool:
     """None, NaN, NaT or NA."""
     return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))

@@ -125,9 +125,14 @@ def date_format(values: list[str]) -> str | None:
     ):
         return None
     cells = pd.Series(sample, dtype=object)
-    shares = {form: float(np.isfinite(to_days(cells, form)).mean()) for form in DATE_FORMATS}
-    best = max(shares, key=lambda form: shares[form])
-    return best if shares[best] >= 0.95 else None
+    best, most = None, 0.95
+    for form in DATE_FORMATS:
+        share = float(np.isfinite(to_days(cells, form)).mean())
+        if share == 1:
+            return form
+        if share >= most:
+            best, most = form, np.nextafter(share, 2)
+    return best
 
 
 def to_days(column: pd.Series[Any], form: str) -> Floats:
@@ -140,7 +145,8 @@ def to_days(column: pd.Series[Any], form: str) -> Floats:
         moments = pd.to_datetime(column, format=form, errors="coerce", utc=True)
     else:
         moments = pd.to_datetime(column, utc=True)
-    days = (moments - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    # In nanoseconds, the unit of `Timestamp(0)`, the year 2821 would be too far away.
+    days = (moments - pd.Timestamp(0, tz="UTC").as_unit("s")) / pd.Timedelta(days=1)
     return np.asarray(days.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 

@@ -150,15 +150,23 @@ class TableFeatures:
         used = [Kind(**one) for one in values["used"]]
         ignored = [Ignored(**one) for one in values["ignored"]]
         made = TableFeatures(**{**values, "used": used, "ignored": ignored})
-        made._check()
+        try:
+            made._check()
+        except AttributeError as error:  # a list where a dict should be
+            raise ValueError(str(error)) from error
         return made
 
     def _check(self) -> None:
+        forms = {**dict.fromkeys(NUMBERS, (".", ",")), "date": cells.DATE_FORMATS}
+        if any(one.form not in forms.get(one.kind, (one.form,)) for one in self.used):
+            raise ValueError("numbers or dates of an unknown form")
         numbers = {one.name for one in self.of_kind(*NUMBERS, "date")}
         if set(self.medians) != numbers or not set(self.flagged) <= numbers:
             raise ValueError("medians of other columns")
         if set(self.categories) != {one.name for one in self.of_kind("category")}:
             raise ValueError("categories of other columns")
+        if not all(self.categories.values()):
+            raise ValueError("a category column without a category")
         width = len(numbers) + len(self.flagged) + 6 * len(self.of_kind("date"))
         width += sum(map(len, self.categories.values())) + len(self.pooled)
         width += sum(one.size for one in self.of_kind("embedding"))

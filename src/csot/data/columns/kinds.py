@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from csot._core.errors import DataError, DataWarning, clip
+from csot._core.text import is_missing
 from csot.data.columns import cells
 from csot.data.columns.cells import Floats
 
@@ -167,8 +168,8 @@ def _category(values: list[str], name: str, doubt: str | None, is_chosen: bool) 
 
 
 def _embedding(column: pd.Series[Any], name: str, where: str) -> Kind | Ignored | None:
-    """A list of numbers in every cell; None where the cells are no lists."""
-    first = next((cell for cell in column if not _is_empty(cell)), None)
+    """A list of numbers in every cell; None where the cells are not lists."""
+    first = next((cell for cell in column if not is_missing(cell)), None)
     if isinstance(first, dict | set | bytes):
         return Ignored(name, f"holds {type(first).__name__} values")
     if not isinstance(first, list | tuple | np.ndarray):
@@ -195,7 +196,3 @@ def to_matrix(column: pd.Series[Any], size: int) -> Floats:
     if matrix.shape != (len(column), size) or size == 0:
         raise ValueError(f"lists of shape {matrix.shape[1:]}, not ({size},)")
     return matrix
-
-
-def _is_empty(cell: object) -> bool:
-    return cell is None or (isinstance(cell, float) and np.isnan(cell)) or cell is pd.NA

@@ -81,7 +81,8 @@ class TableFile:
         # Read as a row: pandas would rename a column that is there twice.
         with _opened(self.path) as file:
             header = pd.read_csv(file, nrows=1, header=None, dtype=str, **_form(self.path))
-        return [str(name) for name in header.iloc[0]]
+        # A column without a name gets the one that pandas will give it.
+        return [str(name) or f"Unnamed: {k}" for k, name in enumerate(header.iloc[0])]
 
     def _read(self, numeric: Collection[str]) -> pd.DataFrame:
         if self._records is not None:
