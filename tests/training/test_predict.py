@@ -189,7 +189,7 @@ def test_wrong_inputs(features: Path, images: Path, tmp_path: Path) -> None:
         ),
         (features, "odd.npz", "the label 'clas 1' in row 1 (from 0) is not a class"),
         (features, "none.npz", "has no array 'features'; it holds other"),
-        (features, "short.npz", "labels has shape (1,); (3,) is needed"),
+        (features, "short.npz", "labels has shape (1,), but features has 3 rows; (3,) is needed"),
         (features, "six.csv", "has 6 numeric columns (0, 1, 2, 3, 4 and 1 more), but the run was"),
         (features, "notes.doc", "files of this kind are not read"),
         (features, "nowhere", "is neither a path nor one of digits"),
