@@ -103,21 +103,6 @@ def test_fixed_counts_never_lead_uphill(count: int, budget: float, coherence: fl
         assert np.diff(plan.objective_trace).max() <= 1e-12
 
 
-def test_a_limit_of_inner_iterations_never_leads_uphill() -> None:
-    for seed in range(4):
-        case = make_instance(50, 6, seed, sharpness=4.0)
-        plan = solve_quietly(
-            case.pred_probs,
-            features=case.features,
-            labels=case.labels,
-            budget=0.4,
-            method="scaling",
-            max_inner=3,
-        )
-        # The last objective is that of the plan rounded onto its constraints.
-        assert np.diff(plan.objective_trace[:-1]).max(initial=0.0) <= 1e-12
-
-
 @pytest.mark.parametrize("method", ["newton", "scaling"])
 def test_the_inequality_has_the_same_optimum(method: str) -> None:
     case = make_instance(40, 4, seed=5)

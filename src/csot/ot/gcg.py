@@ -22,8 +22,9 @@ and moves all the way. (The paper starts from ab', which wastes one iteration.)
 
 With a fixed number of inner iterations every inner problem starts from the same log v, as in
 Algorithm 1, and the plan is not rounded onto its constraints. Otherwise it starts from the solution
-of the last one. An inner problem that is not solved may have a negative gap. Then the bound rises
-along the line, and only the full step can decrease f: it is taken if it does, else Q stays.
+of the last one. An unsolved inner problem may have a negative gap. Then the bound rises along the
+line, and only the full step can decrease f. With a fixed number of iterations it is taken only if
+it does. Otherwise it is taken anyway: the next inner problem starts where this one ended.
 """
 
 from __future__ import annotations
@@ -174,6 +175,10 @@ class _OuterLoop:
         settled = settled & target.solved & (self._tolerance > 0)
         last_share, last_movement = self._share, self._movement
         self._share = _step_length(here, target, before=last_share)
+        if self._is_fixed:
+            negative = ~target.solved & (target.gap < -here.rounding)
+            descends = (target.bend < target.gap).to(self._share.dtype)
+            self._share = torch.where(negative, descends, self._share)
         self._movement = self._largest_change(self._difference)
         self._move(target.point, torch.where(finished, 0.0, self._share))
         self._objectives.append(self._here.objective)
@@ -319,11 +324,7 @@ def _step_length(here: _Point, target: _Target, before: Tensor) -> Tensor:
     gap, bend = target.gap.clamp(min=0), target.bend
     best = torch.where(bend > 0, gap / (2 * bend), 1.0)
     # Where gap and bend are below the rounding error, the last length is kept.
-    share = torch.where(gap > here.rounding, torch.where(best > NEARLY_FULL, 1.0, best), before)
-    # An unsolved inner problem may have a negative gap: then only the full step can descend.
-    unsolved = ~target.solved & (target.gap < -here.rounding)
-    descends = (bend < target.gap).to(share.dtype)
-    return torch.where(unsolved, descends, share)
+    return torch.where(gap > here.rounding, torch.where(best > NEARLY_FULL, 1.0, best), before)
 
 
 def _remaining_movement(movement: Tensor, last: Tensor) -> Tensor:
