@@ -11,7 +11,8 @@ import torch
 
 from csot.data.datasets.registry import read_training_data
 from csot.data.readers.inputs import Wanted, read_inputs
-from csot.training import Predictor, predict, train
+from csot.training import train
+from csot.training.predict import Predictor
 from image_files import write_image
 from training.quick import FEATURES, command, fails, planted
 
@@ -70,7 +71,7 @@ def test_csot_and_its_memory_are_rebuilt(digits_run: Path) -> None:
     predictor = Predictor(digits_run, "last")
     method = predictor._method
     assert method.context.labels.shape == (200,)
-    assert bool(method.has_split)
+    assert bool(method.looked)
     assert predictor.wanted == Wanted("images", (1, 8, 8), [str(digit) for digit in range(10)])
 
 
@@ -190,8 +191,8 @@ def test_wrong_inputs(features: Path, images: Path, tmp_path: Path) -> None:
         (features, "odd.npz", "the label 'clas 1' in row 1 (from 0) is not a class"),
         (features, "none.npz", "has no array 'features'; it holds other"),
         (features, "short.npz", "labels has shape (1,), but features has 3 rows; (3,) is needed"),
-        (features, "six.csv", "has 6 numeric columns (0, 1, 2, 3, 4 and 1 more), but the run was"),
-        (features, "notes.doc", "files of this kind are not read"),
+        (features, "six.csv", "has 6 features per row (0, 1, 2, 3, 4 and 1 more), but the run was"),
+        (features, "notes.doc", "files of the kind '.doc' are not read"),
         (features, "nowhere", "is neither a path nor one of digits"),
         (features, "empty", "is a folder of images; the run was trained on 5 features per row"),
         (images / "run", "empty", "has no readable image"),
@@ -219,14 +220,4 @@ def test_wrong_targets(features: Path, tmp_path: Path, out: str, message: str) -
 
 def test_what_is_no_training_run(tmp_path: Path) -> None:
     line = fails("predict", tmp_path, "digits", "--out", tmp_path / "p.csv")
-    assert "is not a training run: it has no config.yaml" in line
-
-
-def test_from_python_as_by_the_command(digits_run: Path, tmp_path: Path) -> None:
-    by_command, from_python = tmp_path / "command.csv", tmp_path / "python.csv"
-    assert command("predict", digits_run, "digits", "--out", by_command).exit_code == 0
-    predicted = predict(digits_run, "digits")
-    predicted.write(from_python)
-    assert from_python.read_bytes() == by_command.read_bytes()
-    with pytest.raises(ValueError, match=r"must end in \.csv"):
-        predicted.write(tmp_path / "predictions.txt")
+    assert "is no training run: it has no config.yaml" in line

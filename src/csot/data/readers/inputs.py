@@ -12,6 +12,7 @@ from csot._core.errors import DataError, listed, nearest
 from csot.data.columns import TableFeatures
 from csot.data.datasets.registry import dataset_names, read_training_data
 from csot.data.labels import encode
+from csot.data.readers.arrays import is_array_folder
 from csot.data.readers.path import read_data
 from csot.data.readers.table import Columns
 from csot.data.readers.table_file import is_table
@@ -85,6 +86,8 @@ def _from_path(
         raise DataError(
             f"{path} is a table, and {_needs(wanted)}: name the column of their paths with `image`"
         )
+    if wanted.kind != "images" and path.is_dir() and not is_array_folder(path):
+        raise DataError(f"{path} is a folder of images; {_needs(wanted)}")
     data = read_data(
         path,
         columns,
@@ -94,7 +97,7 @@ def _from_path(
         fitted=wanted.table_features,
     )
     if wanted.kind != "images" and data.images is not None:
-        raise DataError(f"{path} holds images; {_needs(wanted)}")
+        raise DataError(f"{path} is a table of images; {_needs(wanted)}")
     samples = samples_of(data, wanted.shape[-1], path)
     if samples.shape != wanted.shape and data.feature_columns is not None:
         chosen = listed(data.feature_columns, 5)
