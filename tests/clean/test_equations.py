@@ -15,8 +15,8 @@ from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, posterior
 from csot.clean.members.linear import fit_probes, held_out_logits, logit_gradient, no_weights
 from csot.clean.members.network import DROPOUT, _gradients, fit_networks
-from csot.clean.model import prior_tilt
-from csot.clean.stacking import CAUTION, held_out_loss, stack
+from csot.clean.model import prior_ratio
+from csot.clean.stacking import PRIOR_STRENGTH, held_out_loss, stack
 from reference import latent_truth as reference
 
 Floats = npt.NDArray[np.float64]
@@ -115,11 +115,11 @@ def test_a_given_class_prior_is_met_on_average_and_verified_rows_stay() -> None:
     target = torch.tensor([0.1, 0.2, 0.3, 0.4])
     noise = torch.from_numpy(problem.noise)
     plain, _ = posterior(probs.double().clamp_min(1e-30), problem.evidence.likelihood(noise))
-    tilt = prior_tilt(plain, target)
-    assert bool((tilt > 0).all())
-    truth = plain * tilt / (plain * tilt).sum(1, keepdim=True)
+    ratio = prior_ratio(plain, target)
+    assert bool((ratio > 0).all())
+    truth = plain * ratio / (plain * ratio).sum(1, keepdim=True)
     np.testing.assert_allclose(truth.mean(0), target, atol=1e-5)
-    np.testing.assert_array_equal(prior_tilt(plain, None), torch.ones(4))
+    np.testing.assert_array_equal(prior_ratio(plain, None), torch.ones(4))
     # Even where the model thought the verified class impossible.
     np.testing.assert_array_equal(
         truth.argmax(1)[torch.from_numpy(locked)], problem.verified[locked]
@@ -295,9 +295,9 @@ def test_the_judge_finds_the_optimal_weights(seed: int) -> None:
     members = np.stack([0.4 * good, 0.3 * good + rng.normal(size=good.shape), -good])
     judged = stack([as_float32(z) for z in members], problem.evidence, as_float32(problem.noise))
     known = reference.likelihood(problem.given, problem.verified, judged.noise.double().numpy())
-    best = reference.stack_optimum(members, known, CAUTION)
+    best = reference.stack_optimum(members, known, PRIOR_STRENGTH)
     losses = [
-        reference.stack_loss(a, members, known, CAUTION)
+        reference.stack_loss(a, members, known, PRIOR_STRENGTH)
         for a in (judged.weights.double().numpy(), best)
     ]
     assert losses[0] <= losses[1] + 1e-4

@@ -236,7 +236,7 @@ def rewritten(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"version": 1', '"version": 2', "has version 2 and this csot reads version 1"),
+        ('"version": 2', '"version": 3', "has version 3 and this csot reads version 2"),
         ('"kind": "LabelCleaner"', '"kind": "Other"', "is a saved Other, not a LabelCleaner"),
         ('"type": "Scale"', '"type": "os.system"', "damaged or of another version"),
         ('"informative"', '"instructive"', "damaged or of another version"),

@@ -335,8 +335,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""
-        tilt = self.model_.tilt.clamp_min(1e-12).log()
-        return tilt + self._log_ratio_of_priors()
+        ratio = self.model_.prior_ratio.clamp_min(1e-12).log()
+        return ratio + self._log_ratio_of_priors()
 
     def _log_ratio_of_priors(self) -> torch.Tensor:
         learned = self.model_.class_prior.clamp_min(1e-12)

@@ -86,6 +86,15 @@ class Basis:
         part.rows = self.rows[rows]
         return part
 
+    def coordinates(self, features: Tensor) -> Tensor:
+        """The same without the last column, which is constant."""
+        return self(features)[:, :-1]
+
+    @property
+    def row_coordinates(self) -> Tensor:
+        """Coordinates of the training rows, without the constant column."""
+        return self.rows[:, :-1]
+
     def without_training_rows(self) -> Basis:
         """The same map, without the coordinates of the rows it was made from."""
         return Basis.restore(self.parameters())

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,7 +22,6 @@ from csot.clean.features import Basis
 from csot.clean.folds import Folds, Integers
 from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import Round, curriculum_rounds
-from csot.clean.members.fourier import FourierMap
 from csot.clean.members.linear import (
     ProbeMember,
     first_noise,
@@ -32,7 +30,15 @@ from csot.clean.members.linear import (
     relearn,
     settle,
 )
-from csot.clean.members.network import Networks, fit_networks
+from csot.clean.members.member import Member, Predictor
+from csot.clean.members.network import NetworkPredictor, fit_networks
+from csot.clean.members.probes import (
+    MEMBERS_PER_KIND,
+    RELEARN_STEPS,
+    ProbePredictor,
+    as_member,
+    fit_kernel_probes,
+)
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import SCORING_ROWS, Stack, information, stack
 
@@ -40,54 +46,15 @@ SAMPLE = 5_000
 """Rows on which the first noise matrix is found."""
 FIRST_ROWS = 15_000
 """Rows on which the first linear probes are found."""
-RELEARN_STEPS = 8
 FOURIER_ROWS = 10_000
 """Rows up to which Fourier features are used."""
 
-LINEAR_MEMBERS = 2
 INFORMATIVE = 4.0
 """Standard errors by which held-out labels must be better predicted than by their frequencies."""
-STAGES = ("noise matrix", "probes", "CSOT rounds", "kernel probes", "network", "judge")
+NOISE_MATRIX, PROBES, CSOT_ROUNDS = "noise matrix", "probes", "CSOT rounds"
+KERNEL_PROBES, NETWORK, JUDGE = "kernel probes", "network", "judge"
+STAGES = (NOISE_MATRIX, PROBES, CSOT_ROUNDS, KERNEL_PROBES, NETWORK, JUDGE)
 """What ``fit`` reports as it goes, in order; some may not apply."""
-
-
-class Predictor(Protocol):
-    """Logits (N, C) for new rows, already standardised."""
-
-    def __call__(self, rows: Tensor) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class ProbePredictor:
-    """The mean of the folds' probes, on principal axes, of Fourier features if there is a map."""
-
-    basis: Basis
-    weights: Tensor
-    outer_basis: Basis | None = None
-    fourier: FourierMap | None = None
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        if self.fourier is not None and self.outer_basis is not None:
-            rows = self.fourier(self.outer_basis(rows)[:, :-1])
-        return self.basis(rows) @ self.weights.to(rows.dtype)
-
-
-@dataclass(frozen=True)
-class NetworkPredictor:
-    basis: Basis
-    networks: Networks
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        return self.networks.mean_logits(self.basis(rows)[:, :-1])
-
-
-@dataclass(frozen=True)
-class Member:
-    """One voice of the stack: held-out logits (N, C), and how to ask it about new rows."""
-
-    name: str
-    logits: Tensor
-    predictor: Predictor | None
 
 
 @dataclass(frozen=True)
@@ -116,7 +83,7 @@ class FittedModel:
     informative: bool
     """Whether held-out labels are predicted better than by their frequencies, beyond chance."""
     class_prior: Tensor
-    tilt: Tensor
+    prior_ratio: Tensor
     """How much likelier than the training labels say each class is, by a given class prior."""
     loss: float
     weights: dict[str, float]
@@ -129,7 +96,7 @@ class FittedModel:
 
     def coordinates(self, features: Tensor) -> Tensor:
         """Coordinates of new rows on the principal axes of the training rows."""
-        return self.basis(self.scale(features))[:, :-1]
+        return self.basis.coordinates(self.scale(features))
 
     def logits(self, features: Tensor) -> Tensor:
         """Of what is perceived in new rows, under the training rows' class prior."""
@@ -141,7 +108,7 @@ class FittedModel:
 
     def judge(self, probs: Tensor, evidence: Evidence) -> Tensor:
         """Posterior of the truth (N, C) of rows with these probabilities p(x) and labels."""
-        truth = self.judgement.explanation.posterior(probs, evidence) * self.tilt
+        truth = self.judgement.explanation.posterior(probs, evidence) * self.prior_ratio
         return truth / truth.sum(1, keepdim=True)
 
 
@@ -170,43 +137,43 @@ def fit_model(
 ) -> FittedModel:
     """Fit everything. ``report`` is told each stage as it begins; ``groups`` share a fold."""
     folds = Folds.stratified(evidence.labels_to_learn(), n_folds, seed, groups)
-    report(STAGES[0])
+    report(NOISE_MATRIX)
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
-    report(STAGES[1])
+    report(PROBES)
     basis = Basis(scale(features))
     light = basis.without_training_rows()
     first = _first_pass(basis, folds, evidence, noise, seed)
-    voices = [_probe_voice("linear", probe, light) for probe in first.probes]
+    fitted = [as_member("linear", probe, light) for probe in first.probes]
     noise, rounds = first.judged.noise, []
     if "csot" in members:
-        report(STAGES[2])
+        report(CSOT_ROUNDS)
         rounds = _csot_rounds(basis, folds, evidence, first)
         if rounds:
             kept = min(rounds, key=lambda round_: round_.loss)
             predictor = ProbePredictor(light, kept.weights.mean(1))
-            voices.append(Member(f"csot budget {kept.budget:g}", kept.logits, predictor))
+            fitted.append(Member(f"csot budget {kept.budget:g}", kept.logits, predictor))
     if "fourier" in members and len(features) <= FOURIER_ROWS:
-        report(STAGES[3])
-        kernel = _kernel_probes(basis, folds, evidence, seed)
+        report(KERNEL_PROBES)
+        kernel = fit_kernel_probes(basis, folds, evidence, seed)
         if kernel.probes[0].loss < first.judged.loss:
             noise = kernel.probes[0].noise
-        voices += kernel.voices(folds, evidence, first.trusted, light)
+        fitted += kernel.members(folds, evidence, first.trusted, light)
     if "network" in members:
-        report(STAGES[4])
+        report(NETWORK)
         networks = fit_networks(
-            basis.rows[:, :-1], folds, evidence.likelihood(noise), seed, first.trusted
+            basis.row_coordinates, folds, evidence.likelihood(noise), seed, first.trusted
         )
-        logits = networks.held_out_logits(basis.rows[:, :-1], folds)
-        voices.append(Member("network", logits, NetworkPredictor(light, networks)))
-    report(STAGES[5])
+        logits = networks.held_out_logits(basis.row_coordinates, folds)
+        fitted.append(Member("network", logits, NetworkPredictor(light, networks)))
+    report(JUDGE)
     held_out = first.trusted.gather(1, folds.fold[:, None])[:, 0]
-    start = _start_weights(first.judged.weights, len(voices))
-    own = final = _weigh(voices, evidence, held_out, noise, start)
-    everyone = voices
+    start = _start_weights(first.judged.weights, len(fitted))
+    own = final = _weigh(fitted, evidence, held_out, noise, start)
+    all_members = fitted
     if pred_probs is not None:
-        everyone = [*voices, Member("pred_probs", pred_probs.clamp_min(1e-12).log(), None)]
+        all_members = [*fitted, Member("pred_probs", pred_probs.clamp_min(1e-12).log(), None)]
         start = torch.cat([own.weights / 2, torch.full((1,), 0.5)])
-        final = _weigh(everyone, evidence, held_out, own.noise, start)
+        final = _weigh(all_members, evidence, held_out, own.noise, start)
     verdict = _verdict(final, evidence, class_prior, seed)
     return FittedModel(
         posterior=verdict.truth,
@@ -215,17 +182,17 @@ def fit_model(
         noise=verdict.noise,
         informative=verdict.informative,
         class_prior=verdict.truth.mean(0) if class_prior is None else class_prior.double(),
-        tilt=verdict.tilt,
+        prior_ratio=verdict.prior_ratio,
         loss=final.loss,
-        weights={v.name: float(w) for v, w in zip(everyone, final.weights, strict=True)},
+        weights={v.name: float(w) for v, w in zip(all_members, final.weights, strict=True)},
         rounds=rounds,
         scale=scale,
         predictors=[
-            (float(weight), voice.predictor)
-            for voice, weight in zip(voices, own.weights, strict=True)
-            if float(weight) > 0 and voice.predictor is not None
+            (float(weight), member.predictor)
+            for member, weight in zip(fitted, own.weights, strict=True)
+            if float(weight) > 0 and member.predictor is not None
         ],
-        rows=basis.rows[:, :-1],
+        rows=basis.row_coordinates,
         basis=light,
     )
 
@@ -243,7 +210,7 @@ def _first_pass(
     part = basis.take(some), folds.take(some), evidence.take(some)
     weights, noise = settle(*part, noise, rounds=2)
     # With many rows neighbouring ridges differ little.
-    path = probe_path(*part, noise, weights)[: LINEAR_MEMBERS if len(some) == n else 1]
+    path = probe_path(*part, noise, weights)[: MEMBERS_PER_KIND if len(some) == n else 1]
     # The ridge is a prior of fixed strength: its share of a mean falls as rows are added.
     probes = [
         replace(
@@ -284,7 +251,7 @@ class Verdict:
     judgement: Judgement
     noise: Tensor
     informative: bool
-    tilt: Tensor
+    prior_ratio: Tensor
 
 
 def _verdict(final: Stack, evidence: Evidence, class_prior: Tensor | None, seed: int) -> Verdict:
@@ -295,10 +262,10 @@ def _verdict(final: Stack, evidence: Evidence, class_prior: Tensor | None, seed:
     if not informative:
         judgement = replace(judgement, explanation=Explanation(0.0, 1.0, 0.0, noise))
     truth = judgement.explanation.posterior(final.probs, evidence)
-    tilt = prior_tilt(truth, class_prior)
-    truth = truth * tilt
+    ratio = prior_ratio(truth, class_prior)
+    truth = truth * ratio
     truth /= truth.sum(1, keepdim=True)
-    return Verdict(truth, judgement, noise, informative, tilt)
+    return Verdict(truth, judgement, noise, informative, ratio)
 
 
 def trusted_rows(
@@ -347,24 +314,24 @@ def _weigh(
     return replace(scaled, weights=weights * scaled.weights)
 
 
-def prior_tilt(truth: Tensor, class_prior: Tensor | None) -> Tensor:
+def prior_ratio(truth: Tensor, class_prior: Tensor | None) -> Tensor:
     """Factors (C,) on q (N, C) that make the expected class shares those of a prior; 1 without one.
 
     By Bayes a class that is t_k times likelier beforehand is so afterwards, too.
     """
-    tilt = truth.new_ones(truth.shape[1])
+    ratio = truth.new_ones(truth.shape[1])
     if class_prior is None:
-        return tilt
+        return ratio
     target = class_prior.double()
     for _ in range(50):
         # Scaling the classes until their expected shares are the given ones (Saerens et al. 2002).
-        tilted = truth.clamp_min(1e-30) * tilt
-        shares = (tilted / tilted.sum(1, keepdim=True)).mean(0)
+        shifted = truth.clamp_min(1e-30) * ratio
+        shares = (shifted / shifted.sum(1, keepdim=True)).mean(0)
         if float((shares - target).abs().max()) < 1e-6:
             break
-        tilt = tilt * torch.where(target > 0, target / shares.clamp_min(1e-12), 0.0)
+        ratio = ratio * torch.where(target > 0, target / shares.clamp_min(1e-12), 0.0)
     # A verified row may be of a class of share zero.
-    return tilt.clamp_min(1e-100)
+    return ratio.clamp_min(1e-100)
 
 
 def _first_scale_and_noise(
@@ -391,44 +358,6 @@ def _first_scale_and_noise(
             best = loss, scale, found.noise
     assert best is not None
     return best[1], best[2]
-
-
-@dataclass(frozen=True)
-class KernelProbes:
-    """Linear probes on Fourier features."""
-
-    probes: list[ProbeMember]
-    fourier: FourierMap
-    basis: Basis
-
-    def voices(
-        self, folds: Folds, evidence: Evidence, trusted: Tensor, outer_basis: Basis
-    ) -> list[Member]:
-        """The best two as members, trained on the rows that are trusted."""
-        probes = self.probes[:LINEAR_MEMBERS]
-        if not bool(trusted.all()):
-            probes = relearn(self.basis, folds, evidence, probes, trusted, steps=RELEARN_STEPS)
-        light = self.basis.without_training_rows()
-        return [_probe_voice("fourier", p, light, outer_basis, self.fourier) for p in probes]
-
-
-def _kernel_probes(basis: Basis, folds: Folds, evidence: Evidence, seed: int) -> KernelProbes:
-    fourier = FourierMap.draw(basis.rows[:, :-1], seed)
-    kernel_basis = Basis(fourier(basis.rows[:, :-1]))
-    found = first_noise(kernel_basis, folds, evidence)
-    path = probe_path(kernel_basis, folds, evidence, found.noise, found.weights)
-    return KernelProbes(path, fourier, kernel_basis)
-
-
-def _probe_voice(
-    kind: str,
-    member: ProbeMember,
-    basis: Basis,
-    outer_basis: Basis | None = None,
-    fourier: FourierMap | None = None,
-) -> Member:
-    predictor = ProbePredictor(basis, member.weights.mean(1), outer_basis, fourier)
-    return Member(f"{kind} ridge {member.ridge:.3g}", member.logits, predictor)
 
 
 def _start_weights(judged: Tensor, n_members: int) -> Tensor:

@@ -17,8 +17,9 @@ from csot._core.atomic import atomic_write
 from csot.clean.explanation import Explanation, Judgement
 from csot.clean.features import Basis, Units
 from csot.clean.members.fourier import FourierMap
-from csot.clean.members.network import Networks
-from csot.clean.model import FittedModel, NetworkPredictor, ProbePredictor, Scale
+from csot.clean.members.network import NetworkPredictor, Networks
+from csot.clean.members.probes import ProbePredictor
+from csot.clean.model import FittedModel, Scale
 from csot.clean.overlap import Overlap
 from csot.clean.verdicts import ClassDistances, Rules
 
@@ -203,7 +204,7 @@ def _whole(known: type[Any], parts: dict[str, Any]) -> Any:
 # Verdicts on the training rows are in ``findings_`` and ``posterior_``, which are kept.
 
 KIND = "LabelCleaner"
-VERSION = 1
+VERSION = 2
 TYPES = {
     known.__name__: known
     for known in (

@@ -16,7 +16,7 @@ from torch import Tensor
 from csot.clean.likelihood import Evidence, posterior
 from csot.clean.noise_matrix import estimate
 
-CAUTION = 0.1
+PRIOR_STRENGTH = 0.1
 """Weight, in rows, of a Gaussian prior on a: separable data would send it to infinity."""
 
 
@@ -112,7 +112,7 @@ def _probs(logits: Tensor, weights: Tensor) -> Tensor:
 def _newton_step(logits: Tensor, likelihood: Tensor, weights: Tensor) -> Tensor:
     """One step on the weights, never uphill, projected onto a >= 0."""
     n = logits.shape[1]
-    prior = CAUTION / n
+    prior = PRIOR_STRENGTH / n
 
     def loss(a: Tensor, marginal: Tensor) -> float:
         return float(-marginal.log().mean() + prior / 2 * a @ a)

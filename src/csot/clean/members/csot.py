@@ -56,7 +56,7 @@ def curriculum_rounds(
             warnings.simplefilter("ignore", ConvergenceWarning)
             plan = solve(
                 probs,
-                features=basis.rows[:, :-1],
+                features=basis.row_coordinates,
                 labels=labels,
                 budget=budget,
                 class_prior=class_prior,

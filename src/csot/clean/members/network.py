@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from csot.clean.features import Basis
 from csot.clean.folds import Folds
 from csot.clean.members.linear import logit_gradient
 
@@ -122,3 +123,14 @@ def _gradients(
     gradients[1][:, :, kept] = back.sum(1, keepdim=True)
     gradients[2][:, kept] = factor * (hidden.transpose(1, 2) @ slopes)
     return [*gradients, slopes.sum(1, keepdim=True)]
+
+
+@dataclass(frozen=True)
+class NetworkPredictor:
+    """The mean of the folds' networks, on principal axes."""
+
+    basis: Basis
+    networks: Networks
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return self.networks.mean_logits(self.basis.coordinates(rows))
