@@ -403,7 +403,8 @@ def test_what_next_names_the_real_paths(tmp_path: Path) -> None:
     text = Page(write_report(run)).text
     assert shlex.join(["csot", "review", str(run.path)]) in text
     assert f"{command} --verified {shlex.quote(str(run.path / 'verified.csv'))}" in text
-    assert str(run.path / "corrected.csv") in text
+    assert str(run.path / "findings.csv") in text
+    assert str(run.path / "corrected.csv") not in text, "the run has none"
 
 
 def luminance(colour: str) -> float:
@@ -450,6 +451,7 @@ def test_annotators_have_a_section(tmp_path: Path) -> None:
     run.write_annotators(frame)
     page = write_report(run).read_text(encoding="utf-8")
     assert evil not in page
+    page = page.replace("<wbr>", "")
     assert "&lt;b&gt;eve&lt;/b&gt;" in page
     assert "3,500 votes of 500 annotators" in page
     assert "300 annotators in the middle are left out here" in page
@@ -458,3 +460,30 @@ def test_annotators_have_a_section(tmp_path: Path) -> None:
     assert "worker 400<" in page
     run.write_annotators(None)
     assert run.read_annotators() is None
+
+
+def test_conflicts_strangers_and_rare_classes_have_a_section(tmp_path: Path) -> None:
+    run = texts_run(tmp_path, 400)
+    assert "Nothing of the kind was found" in Page(write_report(run)).text
+    found = run.read_findings()
+    found.iloc[20:23, found.columns.get_loc("note")] = "no class fits"
+    run.write_findings(found)
+    labelled = np.flatnonzero(found["given_label"].notna())
+    labels = found["given_label"].iloc[labelled].to_numpy()
+    one, other = labelled[labels == "sport"][0], labelled[labels == "travel"][0]
+    alike = labelled[labels == "weather"][:2]
+    groups = pd.Series(-1, index=found.index)
+    groups.iloc[[one, other]] = 0
+    groups.iloc[alike] = 1
+    run.write_duplicates(groups)
+    page = Page(write_report(run, max_rows=40))
+    assert "4 rows have a near-duplicate, in 2 groups" in page.text
+    assert "1 group of near-duplicates, 2 rows" in page.text
+    assert "3 rows are far from every class" in page.text
+    rows, odd = page.data["rows"], page.data["odd"]
+    assert [{rows["id"][i] for i in group} for group in odd["conflicts"]] == [
+        {str(one), str(other)}
+    ]
+    assert {"20", "21", "22"} >= {rows["id"][i] for i in odd["strangers"]} != set()
+    conflict = [rows["id"][i] for i, kinds in enumerate(odd["kinds"]) if kinds & 1]
+    assert set(conflict) == {str(one), str(other)}

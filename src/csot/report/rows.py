@@ -12,6 +12,7 @@ from csot._core.pictures import Containment
 from csot.report.coded import Bools, Coded, Ints
 from csot.report.thumbnails import Thumbnails, thumbnails
 from csot.runs import Run
+from csot.runs.oddities import Oddities
 from csot.runs.own_table import read_cells
 
 TEXT_LIMIT = 400
@@ -31,11 +32,12 @@ def suspicion_order(coded: Coded) -> Ints:
     return np.lexsort((score, ~(coded.issue & coded.labelled)))
 
 
-def select_rows(coded: Coded, max_rows: int) -> Ints:
+def select_rows(coded: Coded, max_rows: int, odd: Oddities | None = None) -> Ints:
     """At most ``max_rows`` rows, the most suspicious first.
 
-    Three quarters go to the most suspicious. The rest is kept for the first rows of each pair of
-    labels, of the uncertain, of the rows without a label and of those with a note.
+    Conflicts are always shown, up to a quarter of all; then come the first rows of each pair of
+    labels, of the uncertain, of the rows without a label and of those with a note. The rest, at
+    least half, goes to the most suspicious.
     """
     order = suspicion_order(coded)
     if len(order) <= max_rows:
@@ -50,6 +52,12 @@ def select_rows(coded: Coded, max_rows: int) -> Ints:
     def among(mask: Bools) -> Ints:
         return order[mask[order]]
 
+    if odd is not None:
+        whole = [rows for rows in odd.conflicts() if len(rows) <= max_rows // 4]
+        ends = np.cumsum([len(rows) for rows in whole])
+        for rows in whole[: int(np.searchsorted(ends, max_rows // 4, side="right"))]:
+            take(rows, len(rows))
+        take(among(odd.stranger), share)
     take(among(coded.has_status("uncertain")), share)
     take(among(~coded.labelled), share)
     take(among(np.array([note != "" for note in coded.notes])), share)

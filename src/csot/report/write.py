@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from functools import cache
@@ -19,9 +20,11 @@ from csot._core.pictures import Containment
 from csot.report import charts, confusions, numbers
 from csot.report.annotators import annotator_section
 from csot.report.coded import encode
+from csot.report.oddities import odd_data, odd_section
 from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
 from csot.report.thumbnails import has_pillow
 from csot.runs import Run, atomic_write
+from csot.runs.oddities import find_oddities
 from csot.runs.rerun import clean_again
 from csot.runs.run import CORRECTED_TABLE, FINDINGS, LABEL_STUDIO
 
@@ -46,7 +49,8 @@ def write_report(
         raise ValueError(f"max_rows must be at least 1, got {max_rows}")
     findings, summary = run.read_findings(), run.read_summary()
     coded = encode(findings, list(summary["class_names"]))
-    rows = select_rows(coded, max_rows)
+    odd = find_oddities(run, findings.index, coded.given, coded.notes)
+    rows = select_rows(coded, max_rows, odd)
     found = confusions.pairs(coded)
     classes = numbers.class_rows(coded, found)
     worst = np.argsort([-row.wrong for row in classes], kind="stable")
@@ -65,6 +69,7 @@ def write_report(
             "kind": confused.kind,
         },
         "rows": shown.data,
+        "odd": odd_data(odd, rows),
         "medium": shown.medium,
     }
     html = _environment().get_template("report.html")
@@ -77,6 +82,7 @@ def write_report(
         confusions=found[:12],
         n_pairs=len(found),
         confused=confused,
+        odd=odd_section(coded, odd),
         chart=chart,
         histograms=charts.histogram_charts(numbers.histogram(coded), *HISTOGRAM),
         histogram_size=HISTOGRAM,
@@ -103,12 +109,11 @@ def script_json(value: Any) -> str:
     return text
 
 
-def _next_steps(run: Run) -> dict[str, str]:
+def _next_steps(run: Run) -> dict[str, Any]:
     """Paths and commands as they can be typed in the folder where the run was made."""
+    files = [run.path / name for name in (CORRECTED_TABLE, FINDINGS, LABEL_STUDIO)]
     return {
-        "corrected": str(run.path / CORRECTED_TABLE),
-        "findings": str(run.path / FINDINGS),
-        "studio": str(run.path / LABEL_STUDIO),
+        "files": [str(path) for path in files if path.exists()],
         "review": shlex.join(["csot", "review", str(run.path)]),
         "again": clean_again(run, run.path / "verified.csv"),
     }
@@ -142,6 +147,12 @@ def _title(summary: Mapping[str, Any]) -> str:
     return Path(path).name if isinstance(path, str) else ""
 
 
+def breakable(name: str) -> Markup:
+    """A name as HTML that may go on in a new line after a separator, but not in mid-word."""
+    parts = re.split(r"(?<=[_/.,:;-])(?=\w)", name)
+    return Markup("<wbr>").join(parts)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -155,6 +166,7 @@ def _environment() -> Environment:
     environment.filters["amount"] = lambda value: f"{value:,.{0 if value >= 9.95 else 1}f}"
     environment.filters["percent"] = lambda value: f"{value * 100:.1f} %"
     environment.filters["value"] = _value
+    environment.filters["breakable"] = breakable
     environment.filters["unbroken"] = unbroken
     environment.globals["source"] = lambda name: Markup(_source(name))
     return environment

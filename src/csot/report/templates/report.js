@@ -16,6 +16,13 @@
     return node;
   };
 
+  // A name may go on in a new line after a separator, but not in mid-word.
+  const named = (className, text) => {
+    const node = make("bdi", className);
+    text.split(/(?<=[_/.,:;-])(?=[\p{L}\p{N}_])/u).forEach((part, i) => node.append(...(i ? [make("wbr"), part] : [part])));
+    return node;
+  };
+
   // Theme: the system's choice until the reader makes another.
   const root = document.documentElement;
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -82,12 +89,14 @@
     const given = byId("given").value;
     const suggested = byId("suggested").value;
     const status = byId("status").value;
+    const kind = byId("kind").value;
     const texts = words.length ? searchable() : null;
     const found = [];
     for (let i = 0; i < total; i++) {
       if (given !== "" && rows.given[i] !== Number(given)) continue;
       if (suggested !== "" && !suggestions(i).includes(Number(suggested))) continue;
       if (status === "issue" ? !rows.issue[i] : status !== "" && rows.status[i] !== Number(status)) continue;
+      if (kind !== "" && !(data.odd.kinds[i] >> Number(kind) & 1)) continue;
       if (texts && !words.every((word) => texts[i].includes(word))) continue;
       found.push(i);
     }
@@ -97,7 +106,7 @@
 
   const labelCell = (k, className) => {
     if (k < 0) return make("span", "none", "none");
-    return make("bdi", className, classes[k]);
+    return named(className, classes[k]);
   };
   const cell = (name, className) => {
     const node = make("td", className);
@@ -138,7 +147,7 @@
     const words = make("div");
     if (rows.text[i]) words.append(make("div", "text", rows.text[i]));
     const alone = !rows.text[i] && !rows.image[i];
-    words.append(make("bdi", alone ? "id alone" : "id", rows.id[i]));
+    words.append(named(alone ? "id alone" : "id", rows.id[i]));
     if (rows.cells[i]) words.append(cellList(i));
     if (rows.reason[i]) words.append(make("div", "reason", rows.reason[i]));
     box.append(words);
@@ -164,7 +173,7 @@
     const node = make("article", "card");
     const foot = make("div", "card-foot");
     foot.append(stateLine(i), make("span", "", rows.score[i] < 0 ? "" : `score ${(rows.score[i] / 1000).toFixed(3)}`));
-    node.append(enlarger(i, "large-picture"), verdict(i), foot, make("bdi", "id", rows.id[i]));
+    node.append(enlarger(i, "large-picture"), verdict(i), foot, named("id", rows.id[i]));
     return node;
   };
 
@@ -203,7 +212,7 @@
     now.append(corrected === given && given >= 0 ? make("span", "none", "keep") : labelCell(corrected, "now"));
     if (predicted >= 0 && predicted !== corrected) {
       const sub = make("span", "sub", "model prefers ");
-      sub.append(make("bdi", "", classes[predicted]));
+      sub.append(named("", classes[predicted]));
       now.append(sub);
     }
     const sure = cell("Confidence", "n");
@@ -260,7 +269,7 @@
   };
   let waiting = 0;
   byId("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(update, 120); });
-  for (const id of ["given", "suggested", "status"]) byId(id).addEventListener("change", update);
+  for (const id of ["given", "suggested", "status", "kind"]) byId(id).addEventListener("change", update);
   byId("sort").addEventListener("change", () => { [state.key, state.falling] = SORTS[byId("sort").value]; update(); });
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   byId("filters").addEventListener("reset", () => { [state.key, state.falling] = SORTS.suspicion; setTimeout(update); });
@@ -281,15 +290,37 @@
     });
   }
 
-  const show = (given, suggested) => {
+  const show = (given, suggested, kind = "") => {
     byId("filters").reset();
     byId("given").value = given;
     byId("suggested").value = suggested;
+    byId("kind").value = kind;
     setTimeout(() => { byId("rows").scrollIntoView(); byId("given").focus({ preventScroll: true }); });
   };
   for (const button of document.querySelectorAll("button[data-given]")) {
     button.addEventListener("click", () => show(button.dataset.given, button.dataset.suggested ?? ""));
   }
+
+  for (const button of document.querySelectorAll("button[data-kind]")) {
+    button.addEventListener("click", () => show("", "", button.dataset.kind));
+  }
+
+  // Conflicts and strangers: small cards, those of one group together.
+  const member = (i) => {
+    const node = make("div", "member");
+    if (rows.image[i]) node.append(enlarger(i, "large-picture"));
+    else if (rows.text[i]) node.append(make("div", "text clamp", rows.text[i]));
+    else if (rows.cells[i]) node.append(cellList(i));
+    node.append(verdict(i), named("id", rows.id[i]));
+    return node;
+  };
+  const members = (list) => {
+    const node = make("div", "members");
+    node.append(...list.map(member));
+    return node;
+  };
+  if (byId("conflicts")) byId("conflicts").replaceChildren(...data.odd.conflicts.map(members));
+  if (byId("strangers")) byId("strangers").replaceChildren(...data.odd.strangers.map(member));
 
   // Class table.
   const table = byId("class-table");
