@@ -68,12 +68,12 @@ def test_the_command(tmp_path: Path, safe: bool) -> None:
 
 
 def _review_names(run: Run) -> set[str]:
-    from csot.review.domain.samples import read_own_table
     from csot.review.domain.session import Session
+    from csot.runs.own_table import read_own_table
 
     session = Session(run, "ana")
     try:
-        own = read_own_table(session.catalogue)
+        own = read_own_table(session.catalogue.run, session.catalogue.ids)
         assert own is not None
         assert set(own["kind"]) == {"=cmd()", "@plain"}
         return set(session.catalogue.names)

@@ -54,7 +54,7 @@ def test_nothing_heavy_is_imported() -> None:
 def test_what_cannot_work_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = str(rows_run(tmp_path, 50, 3).path)
     assert "nowhere does not exist" in fails("nowhere")
-    assert "is no run" in fails(str(tmp_path))
+    assert "is not a run" in fails(str(tmp_path))
     assert "--allow-remote" in fails(run, "--host", "0.0.0.0", "--no-browser")
     assert "is no address" in fails(run, "--host", "no.such.host.invalid", "--allow-remote")
     assert "--reviewer" in fails(run, "--reviewer", " ")

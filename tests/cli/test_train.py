@@ -99,7 +99,7 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     (mine / "checkpoints" / "thesis.pt").write_text("years of work")
     (mine / "metrics.csv").write_text("mine")
     for force in ([], ["--force"]):
-        assert "is no run" in fails("train", *SHORT, "--out", mine, *force)
+        assert "is not a run" in fails("train", *SHORT, "--out", mine, *force)
     assert (mine / "checkpoints" / "thesis.pt").exists()
     assert (mine / "metrics.csv").exists()
 

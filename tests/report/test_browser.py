@@ -73,8 +73,8 @@ def column(page: Any, number: int) -> list[str]:
 def test_it_fits_every_screen(visit: Open, digits: Path, scheme: str, width: int) -> None:
     page = visit(digits, width=width, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.locator("#row-table tbody tr").count() == 50
-    assert page.locator("#row-table tbody img").first.evaluate("image => image.naturalWidth") == 8
+    assert page.locator("#gallery .card").count() == 50
+    assert page.locator("#gallery img").first.evaluate("image => image.naturalWidth") == 8
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 25)"
     assert dark == (scheme == "dark")
 
@@ -90,6 +90,48 @@ def test_the_theme_can_be_chosen(visit: Open, digits: Path) -> None:
     assert page.evaluate(colour) != light, "the choice is remembered"
     page.click("#theme")
     assert page.evaluate(colour) == light
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_picture_can_be_enlarged(visit: Open, digits: Path, width: int) -> None:
+    page = visit(digits, width=width)
+    card = page.locator("#gallery .card").first
+    small = card.locator("img").bounding_box()
+    assert small["width"] > 120
+    card.locator("button").click()
+    api.expect(page.locator("#zoom")).to_be_visible()
+    assert page.locator("#zoom img").bounding_box()["width"] > small["width"]
+    first = page.inner_text("#zoom-id")
+    assert first in card.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#zoom-id") != first
+    page.click("[data-turn='-1']")
+    assert page.inner_text("#zoom-id") == first
+    page.keyboard.press("Escape")
+    api.expect(page.locator("#zoom")).to_be_hidden()
+    page.click("[data-view=table]")
+    assert page.locator("#row-table tbody tr").count() == 50
+    page.locator("#row-table .small-picture").first.click()
+    api.expect(page.locator("#zoom")).to_be_visible()
+
+
+def test_long_names_are_whole(visit: Open, tmp_path: Path) -> None:
+    names = [f"balance_not_updated_after_cheque_or_deposit_{k}" for k in range(10)]
+    truth = np.arange(400) % 10
+    path = write_report(write_run(tmp_path / "run", truth, names, np.random.default_rng(0)))
+    page = visit(path)
+    outside = """() => {
+      const frame = document.getElementById('matrix').getBoundingClientRect();
+      return [...document.querySelectorAll('#matrix text')].filter((text) => {
+        const box = text.getBoundingClientRect();
+        return box.left < frame.left - 1 || box.top < frame.top - 1 || box.right > frame.right + 1;
+      }).length; }"""
+    assert page.evaluate(outside) == 0
+    overprinted = """() => [...document.querySelectorAll('#class-table tbody tr')].filter((row) =>
+      row.cells[0].firstElementChild.getBoundingClientRect().right
+        > row.cells[1].getBoundingClientRect().right - 20).length"""
+    assert page.evaluate(overprinted) == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_filters(visit: Open, texts: Path) -> None:
@@ -157,6 +199,7 @@ def test_the_class_table_sorts(visit: Open, digits: Path) -> None:
 
 def test_pairs_lead_to_their_rows(visit: Open, digits: Path) -> None:
     page = visit(digits)
+    page.click("[data-view=table]")
     row = page.locator("#confusions table tbody tr").first
     given, _, count, _ = row.locator("td").all_inner_texts()
     row.locator("button").click()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,10 +17,12 @@ import pytest
 
 import csot.report.write as writer
 from csot._core.pictures import Containment
-from csot.report import charts, numbers, write_report
+from csot.report import charts, confusions, numbers, write_report
+from csot.report import rows as report_rows
 from csot.report.coded import Coded, encode
-from csot.report.numbers import select_rows, suspicion_order
-from csot.report.thumbnails import thumbnail, thumbnails
+from csot.report.confusions import Confusions, Pair
+from csot.report.rows import select_rows, suspicion_order
+from csot.report.thumbnails import Thumbnails, thumbnail, thumbnails
 from csot.runs import Run
 from report.sample_runs import rows_run, texts_run, write_run
 
@@ -79,11 +84,11 @@ def test_the_headline_by_hand() -> None:
     coded, summary = small()
     head = numbers.headline(coded, summary)
     assert (head.rows, head.labelled, head.issues, head.unlabelled) == (6, 5, 3, 1)
-    assert (head.clean, head.corrected, head.uncertain) == (2, 3, 1)
+    assert (head.right, head.replaced, head.kept, head.uncertain) == (2, 2, 1, 1)
+    assert sum(number for _, _, number in head.parts) == head.rows
     assert head.expected == pytest.approx(0.1 + 0.9 + 0.2 + 0.8 + 0.7)
     variance = 2 * 0.09 + 2 * 0.16 + 0.21
     assert head.spread == pytest.approx(2 * variance**0.5)
-    assert (head.issues, head.replaced) == (3, 2), "one is kept, but worth a look"
     assert head.noise.rate == pytest.approx(2.7 / 5)
     assert head.informative
     assert numbers.headline(coded, {**summary, "noise_rate": 0.25}).noise.rate == 0.25
@@ -114,7 +119,7 @@ def test_the_warning_and_the_reasons_are_in_the_page(tmp_path: Path, informative
 
 def test_pairs_classes_and_histogram_by_hand() -> None:
     coded, _ = small()
-    found = numbers.pairs(coded)
+    found = confusions.pairs(coded)
     assert {(pair.given, pair.suggested, pair.count) for pair in found} == {
         (0, 1, 1),
         (1, 0, 1),
@@ -133,16 +138,16 @@ def test_pairs_classes_and_histogram_by_hand() -> None:
 def test_the_noise_matrix_is_the_runs_or_counted() -> None:
     coded, summary = small()
     every = np.arange(4)
-    counted, estimated = numbers.noise_matrix(coded, summary, every)
+    counted, estimated = confusions.noise_matrix(coded, summary, every)
     assert not estimated
     np.testing.assert_allclose(counted[0], [0.5, 0.5, 0, 0])  # truly a: one given a, one given b
-    part, _ = numbers.noise_matrix(coded, summary, np.array([1, 2]))
+    part, _ = confusions.noise_matrix(coded, summary, np.array([1, 2]))
     np.testing.assert_allclose(part, counted[1:3, 1:3])
     stored = np.eye(4).tolist()
-    matrix, estimated = numbers.noise_matrix(coded, {**summary, "noise_matrix": stored}, every)
+    matrix, estimated = confusions.noise_matrix(coded, {**summary, "noise_matrix": stored}, every)
     assert estimated
     np.testing.assert_array_equal(matrix, np.eye(4))
-    _, estimated = numbers.noise_matrix(coded, {**summary, "noise_matrix": [[1.0]]}, every)
+    _, estimated = confusions.noise_matrix(coded, {**summary, "noise_matrix": [[1.0]]}, every)
     assert not estimated
 
 
@@ -156,7 +161,7 @@ def test_selection_keeps_the_worst_and_some_of_everything(tmp_path: Path) -> Non
     assert len(rows) == len(set(rows.tolist())) == 400
     assert set(order[:300].tolist()) <= set(rows.tolist())
     assert coded.has_status("uncertain")[rows].sum() >= 25
-    pairs = {(pair.given, pair.suggested) for pair in numbers.pairs(coded)}
+    pairs = {(pair.given, pair.suggested) for pair in confusions.pairs(coded)}
     shown = set(zip(coded.given[rows].tolist(), coded.corrected[rows].tolist(), strict=True))
     assert len(pairs & shown) >= 20
     assert len(select_rows(coded, 10**6)) == 5000
@@ -238,6 +243,10 @@ def test_without_any_label_or_any_optional_key(tmp_path: Path) -> None:
     assert page.data["rows"]["given"] == [-1, -1]
 
 
+def _as_large_as_it_may_be(path: Path, room: int) -> str:
+    return "data:," + "x" * (min(room, 20_000) - 6)
+
+
 def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     n = 3000
@@ -249,15 +258,15 @@ def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         rng,
         samples={"text": long, "image": [f"{i}.jpg" for i in range(n)]},
     )
-    monkeypatch.setattr("csot.report.thumbnails.thumbnail", lambda path: "data:," + "x" * 5000)
+    monkeypatch.setattr("csot.report.thumbnails.thumbnail", _as_large_as_it_may_be)
     monkeypatch.setattr(Containment, "find", lambda self, name: tmp_path / name)
     path = write_report(run)
-    assert path.stat().st_size < 8e6
+    assert path.stat().st_size < 13e6
     rows = Page(path).data["rows"]
     assert len(rows["id"]) == writer.MAX_ROWS
-    assert sum(map(len, rows["image"])) <= writer.IMAGE_BUDGET
-    assert rows["image"][0]
-    assert not rows["image"][-1]
+    assert sum(map(len, rows["image"])) <= report_rows.IMAGE_BUDGET
+    assert all(rows["image"]), "no row goes without a picture"
+    assert len(rows["image"][0]) == 20_000, "the worst have large ones"
     with pytest.raises(ValueError, match="max_rows"):
         write_report(run, max_rows=0)
 
@@ -271,29 +280,41 @@ def test_thumbnails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image.fromarray(noise[..., 0].astype(np.uint16) * 200).save(tmp_path / "deep.png")
     (tmp_path / "broken.png").write_bytes(b"\x89PNG nothing")
     inside = Containment(tmp_path)
-    assert thumbnail(tmp_path / "big.jpg").startswith("data:image/jpeg;base64,")
-    assert len(thumbnail(tmp_path / "big.jpg")) < 12_000
-    assert thumbnail(tmp_path / "tiny.png").startswith("data:image/png;base64,")
-    assert thumbnail(tmp_path / "alpha.png")
-    assert thumbnail(tmp_path / "deep.png")
-    assert thumbnail(tmp_path / "broken.png") == ""
-    assert thumbnail(tmp_path / "absent.png") == ""
+    assert _size(image, thumbnail(tmp_path / "big.jpg", 10**6)) == (192, 288)
+    assert len(thumbnail(tmp_path / "big.jpg", 12_000) or "") <= 12_000
+    assert thumbnail(tmp_path / "big.jpg", 100) == ""
+    assert (thumbnail(tmp_path / "tiny.png", 10**6) or "").startswith("data:image/png;base64,")
+    assert _size(image, thumbnail(tmp_path / "tiny.png", 10**6)) == (8, 8)
+    assert thumbnail(tmp_path / "alpha.png", 10**6)
+    assert thumbnail(tmp_path / "deep.png", 10**6)
+    assert thumbnail(tmp_path / "broken.png", 10**6) is None
     with monkeypatch.context() as patch:
         patch.setattr(image, "MAX_IMAGE_PIXELS", 100)
-        assert thumbnail(tmp_path / "alpha.png") == ""
-    assert thumbnails(["tiny.png", ""], inside, 10) == ["", ""]
+        assert thumbnail(tmp_path / "alpha.png", 10**6) is None
+    assert thumbnails(["tiny.png", ""], inside, 10) == Thumbnails(["", ""], 0, 1)
+    assert thumbnails(["broken.png", "absent.png"], inside, 10**6).unreadable == 2
+    many = thumbnails(["big.jpg"] * 40, inside, 200_000)
+    assert all(many.urls)
+    assert sum(map(len, many.urls)) <= 200_000
+    assert len(many.urls[0]) > len(many.urls[-1])
     monkeypatch.setattr("csot.report.thumbnails.has_pillow", lambda: False)
-    assert thumbnails(["tiny.png"], inside, 10**6) == [""]
+    assert thumbnails(["tiny.png"], inside, 10**6).urls == [""]
+
+
+def _size(image: Any, url: str | None) -> Any:
+    assert url is not None
+    with image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) as opened:
+        return opened.size
 
 
 @pytest.mark.parametrize("size", [1, 3, 12, 20, 45, 100])
 def test_the_matrix_is_drawn_for_any_number_of_classes(size: int) -> None:
     matrix = np.full((size, size), 0.1 / size) + 0.9 * np.eye(size)
     names = [f"a class with a long name {k}" for k in range(size + 5)]
-    chart = charts.matrix_chart(matrix, np.arange(size), names)
+    chart = charts.matrix_chart(Confusions("estimated", matrix, False), np.arange(size), names)
     assert len(chart.classes) == size
     assert chart.hidden == 5
-    assert max(len(label.text) for label in chart.labels) <= 16
+    assert [label.text for label in chart.labels] == names[:size], "names are whole"
     assert sum(len(path) for _, path in chart.shades) < 300_000
 
 
@@ -306,6 +327,84 @@ def test_very_many_classes(tmp_path: Path) -> None:
     assert "The 100 classes with the most wrong labels are drawn" in page.text
     assert "The 1,000 classes with the most of them are listed, of 1,500" in page.text
     assert len(page.data["matrix"]["classes"]) == 100
+
+
+def spread(size: int, counts: Any) -> list[Pair]:
+    return [Pair(j, i, int(counts[i, j])) for i in range(size) for j in range(size) if counts[i, j]]
+
+
+@pytest.mark.parametrize("size", [3, 10, 77])
+def test_random_mistakes_are_called_random_and_confusions_are_not(size: int) -> None:
+    rng = np.random.default_rng(size)
+    off = 1 - np.eye(size)
+    frequent = rng.gamma(4, 1, (size, 1))  # rare and frequent true classes
+    even = rng.poisson(frequent * off / (frequent * off).sum() * 40 * size)
+    assert confusions.association(even.astype(float)) < confusions.RANDOM
+    assert confusions.mistakes_look_random(spread(size, even), size)
+    paired = even.copy()
+    for k in range(size):
+        paired[k, (k + 1) % size] += 20
+    assert confusions.association(paired.astype(float)) > confusions.RANDOM
+    assert not confusions.mistakes_look_random(spread(size, paired), size)
+    one = even * (np.arange(size) == 0) * size
+    assert not confusions.mistakes_look_random(spread(size, one), size), "all to one class"
+    assert not confusions.mistakes_look_random(spread(size, np.minimum(even, 1))[:9], size), (
+        "too few to say"
+    )
+
+
+def test_association_by_hand() -> None:
+    # A cyclic permutation: E = n / (C - 1) off the diagonal, so X^2 = n C (C - 2).
+    n, size = 50.0, 5
+    counts = np.roll(np.eye(size), 1, axis=1) * n
+    degrees = size * (size - 2)
+    wanted = ((n * degrees - degrees) / (n * degrees)) ** 0.5
+    assert confusions.association(counts) == pytest.approx(wanted)
+    order = np.random.default_rng(0).permutation(size)
+    assert confusions.association(counts[np.ix_(order, order)]) == pytest.approx(wanted)
+    assert confusions.association(np.zeros((4, 4))) == 0
+
+
+def test_even_noise_draws_what_was_found(tmp_path: Path) -> None:
+    run = rows_run(tmp_path, 3000, 20)
+    summary = run.read_summary()
+    run.write_summary({**summary, "noise_matrix": np.full((20, 20), 0.005) + 0.9 * np.eye(20)})
+    page = Page(write_report(run))
+    assert page.data["matrix"]["kind"] == "found"
+    cells = np.array(page.data["matrix"]["values"])
+    assert cells.sum() == sum(count for _, _, count in page.data["pairs"])
+    assert "the number of flagged rows that were given each label" in page.text
+    assert "Mistakes look random" not in page.text, "half of the flips go to the next class"
+
+
+def test_a_table_shows_its_values(tmp_path: Path) -> None:
+    run = rows_run(tmp_path, 30, 3)
+    found = run.read_findings()
+    own = pd.DataFrame({"age": range(30), "city": "Köln", "kind": found["given_label"].to_numpy()})
+    summary = run.read_summary()
+    run.write_summary({**summary, "settings": {"label": "kind"}})
+    run.write_corrected(own, found, label_column="kind")
+    rows = Page(write_report(run)).data["rows"]
+    assert rows["columns"] == ["age", "city"]
+    assert rows["cells"] == [[key, "Köln"] for key in rows["id"]]
+
+
+def test_what_next_names_the_real_paths(tmp_path: Path) -> None:
+    data = tmp_path / "my photos"
+    data.mkdir()
+    command = shlex.join(["csot", "clean", str(data), "--out", str(tmp_path / "run")])
+    run = write_run(
+        tmp_path / "run",
+        np.arange(20) % 2,
+        ["cat", "dog"],
+        np.random.default_rng(0),
+        extra={"source": {"path": str(data)}, "settings": {"command": command}},
+    )
+    text = Page(write_report(run)).text
+    assert shlex.join(["csot", "review", str(run.path)]) in text
+    assert f"{command} --verified {shlex.quote(str(run.path / 'verified.csv'))}" in text
+    assert str(run.path / "findings.csv") in text
+    assert str(run.path / "corrected.csv") not in text, "the run has none"
 
 
 def luminance(colour: str) -> float:
@@ -352,6 +451,7 @@ def test_annotators_have_a_section(tmp_path: Path) -> None:
     run.write_annotators(frame)
     page = write_report(run).read_text(encoding="utf-8")
     assert evil not in page
+    page = page.replace("<wbr>", "")
     assert "&lt;b&gt;eve&lt;/b&gt;" in page
     assert "3,500 votes of 500 annotators" in page
     assert "300 annotators in the middle are left out here" in page
@@ -360,3 +460,30 @@ def test_annotators_have_a_section(tmp_path: Path) -> None:
     assert "worker 400<" in page
     run.write_annotators(None)
     assert run.read_annotators() is None
+
+
+def test_conflicts_strangers_and_rare_classes_have_a_section(tmp_path: Path) -> None:
+    run = texts_run(tmp_path, 400)
+    assert "Nothing of the kind was found" in Page(write_report(run)).text
+    found = run.read_findings()
+    found.iloc[20:23, found.columns.get_loc("note")] = "no class fits"
+    run.write_findings(found)
+    labelled = np.flatnonzero(found["given_label"].notna())
+    labels = found["given_label"].iloc[labelled].to_numpy()
+    one, other = labelled[labels == "sport"][0], labelled[labels == "travel"][0]
+    alike = labelled[labels == "weather"][:2]
+    groups = pd.Series(-1, index=found.index)
+    groups.iloc[[one, other]] = 0
+    groups.iloc[alike] = 1
+    run.write_duplicates(groups)
+    page = Page(write_report(run, max_rows=40))
+    assert "4 rows have a near-duplicate, in 2 groups" in page.text
+    assert "1 group of near-duplicates, 2 rows" in page.text
+    assert "3 rows are far from every class" in page.text
+    rows, odd = page.data["rows"], page.data["odd"]
+    assert [{rows["id"][i] for i in group} for group in odd["conflicts"]] == [
+        {str(one), str(other)}
+    ]
+    assert {"20", "21", "22"} >= {rows["id"][i] for i in odd["strangers"]} != set()
+    conflict = [rows["id"][i] for i, kinds in enumerate(odd["kinds"]) if kinds & 1]
+    assert set(conflict) == {str(one), str(other)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from csot.review.domain.filters import DECIDED_FILTERS, ORDERS, STATUS_FILTERS, Filter, parse_filter
@@ -16,7 +17,10 @@ from report.sample_runs import texts_run
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    session = Session(texts_run(tmp_path_factory.mktemp("texts"), 300), "ana")
+    run = texts_run(tmp_path_factory.mktemp("texts"), 300)
+    groups = np.where(np.arange(300) % 3 == 0, np.arange(300) // 30, -1)
+    run.write_duplicates(pd.Series(groups, index=run.read_findings().index))
+    session = Session(run, "ana")
     rows = np.random.default_rng(3).permutation(300)[:80].tolist()
     for number, action in enumerate(ACTIONS):
         some = rows[number * 20 : number * 20 + 20]
@@ -40,6 +44,10 @@ def test_a_filter_keeps_what_it_says(session: Session, status: str, decided: str
             "changed": c.standing[row] != c.given[row],
             "unlabelled": c.given[row] < 0,
             "verified": False,
+            "duplicate": row % 3 == 0,
+            "conflict": row % 3 == 0 and c.given[row] >= 0,  # ten rows of five classes differ
+            "stranger": c.notes[row] == "no class fits",
+            "rare": False,
         }.get(status, words == status)
         made = person.action[row]
         right = {"no": made == 0, "any": True, "yes": made > 0, "unsure": made == 4}[decided]
@@ -58,6 +66,7 @@ def test_an_order_is_one(session: Session, order: str) -> None:
         "confidence": -c.confidence,
         "doubt": c.confidence,
         "given": c.given,
+        "group": np.where(c.odd.group < 0, 99, c.odd.group),
     }
     if order in keys:
         assert (np.diff(keys[order][rows]) >= 0).all()

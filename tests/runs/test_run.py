@@ -300,7 +300,7 @@ def test_findings_of_an_older_version_have_empty_reasons(tmp_path: Path) -> None
 def test_create_protects_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
     for force in (False, True):
-        with pytest.raises(ValueError, match="is no run"):
+        with pytest.raises(ValueError, match="is not a run"):
             Run.create(tmp_path, force)
     with pytest.raises(ValueError, match="is a file"):
         Run.create(tmp_path / "thesis.tex")
@@ -320,7 +320,7 @@ def test_create_protects_what_is_there(tmp_path: Path) -> None:
 def test_open_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         Run.open(tmp_path / "run")
-    with pytest.raises(ValueError, match=r"is no run: it has no run\.json"):
+    with pytest.raises(ValueError, match=r"is not a run: it has no run\.json"):
         Run.open(tmp_path)
     run = Run.create(tmp_path / "run")
     with pytest.raises(ValueError, match=r"no findings\.csv and no summary\.json"):

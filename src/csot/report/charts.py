@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from unicodedata import east_asian_width
 
 import numpy as np
 
 from csot.report.coded import Floats, Ints
+from csot.report.confusions import FAINT, Confusions
 
 SHADES = 12
 SHOWN_CLASSES = 100
 LEAST_SHARE = 0.0005
+PALEST = 0.1
+"""Opacity that every shaded cell has."""
+NAME_LIMIT = 50
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class MatrixChart:
 
     classes: list[int]
     values: list[list[int]]
-    """Ten-thousandths, for the read-out."""
+    """Ten-thousandths, or numbers of rows, for the read-out."""
     cell: int
     font: float
     left: float
@@ -68,21 +73,24 @@ class HistogramChart:
     bars: list[Bar]
 
 
-def matrix_chart(part: Floats, shown: Ints, names: list[str]) -> MatrixChart:
-    """``part``: rows true, columns given, of the classes ``shown`` among ``names``."""
+def matrix_chart(confused: Confusions, shown: Ints, names: list[str]) -> MatrixChart:
+    """Of the classes ``shown`` among ``names``."""
+    part, counted = confused.cells, confused.kind == "found"
     size = len(shown)
-    cell = 46 if size <= 12 else 38 if size <= 20 else 20 if size <= 45 else 11
-    font = 13.0 if cell > 30 else 11.0 if cell == 20 else 8.5
-    short = [_short(names[k], 16 if cell > 11 else 14) for k in shown]
-    longest = max((len(text) for text in short), default=1)
-    reach = 12 + longest * font * 0.6
-    slanted = longest * font * 0.62 > cell - 6
-    top = reach * (0.75 if cell > 30 else 1.0) if slanted else font + 14
+    cell = 46 if size <= 12 else 38 if size <= 20 else 22 if size <= 45 else 13
+    font = 13.0 if cell > 30 else 12.0 if cell > 20 else 10.0
+    short = [_short(names[k]) for k in shown]
+    longest = max(map(_width, short), default=1)
+    reach = 12 + longest * font
+    slanted = longest * font > cell - 6
+    top = (reach * 0.71 + font if cell > 30 else reach) if slanted else font + 14
     overhang = reach * 0.72 if slanted and cell > 30 else 8
-    shades, diagonal = _shades(part, cell)
+    unit = 1 if counted else 10_000
+    part = part if counted else np.clip(part, 0, 1)
+    shades, diagonal = _shades(part, cell, counted)
     return MatrixChart(
         classes=shown.tolist(),
-        values=np.rint(np.clip(part, 0, 1) * 10_000).astype(int).tolist(),
+        values=np.rint(part * unit).astype(int).tolist(),
         cell=cell,
         font=font,
         left=round(reach, 1),
@@ -96,7 +104,7 @@ def matrix_chart(part: Floats, shown: Ints, names: list[str]) -> MatrixChart:
             AxisLabel(text, names[k], (i + 0.5) * cell)
             for i, (text, k) in enumerate(zip(short, shown, strict=True))
         ],
-        texts=_texts(part, cell) if cell > 30 else [],
+        texts=_texts(part, cell, counted) if cell > 30 else [],
         hidden=len(names) - size,
     )
 
@@ -119,28 +127,29 @@ def histogram_charts(counts: dict[str, list[int]], width: int, height: int) -> l
     return charts
 
 
-def _strength(matrix: Floats) -> Floats:
+def _strength(matrix: Floats, counted: bool) -> Floats:
     """Shade of each cell off the diagonal, relative to the strongest."""
     off: Floats = matrix * (1 - np.eye(len(matrix)))
-    return np.divide(off, max(float(off.max(initial=0.0)), 0.02))
+    return np.divide(off, max(float(off.max(initial=0.0)), 1.0 if counted else FAINT))
 
 
-def _shades(matrix: Floats, cell: int) -> tuple[list[tuple[float, str]], str]:
+def _shades(matrix: Floats, cell: int, counted: bool) -> tuple[list[tuple[float, str]], str]:
     side = cell - (2 if cell > 30 else 1)
     paths: dict[int, list[str]] = {}
-    level = np.clip(np.ceil(_strength(matrix) * SHADES).astype(int), 0, SHADES)
+    level = np.clip(np.ceil(_strength(matrix, counted) * SHADES).astype(int), 0, SHADES)
     for i, j in np.argwhere((level > 0) & (matrix >= LEAST_SHARE)).tolist():
         paths.setdefault(int(level[i, j]), []).append(_square(i, j, cell, side))
     diagonal = "".join(_square(i, i, cell, side) for i in range(len(matrix)))
-    return [(round(k / SHADES, 3), "".join(paths[k])) for k in sorted(paths)], diagonal
+    shades = [(round(PALEST + (1 - PALEST) * k / SHADES, 3), "".join(paths[k])) for k in paths]
+    return sorted(shades), diagonal
 
 
-def _texts(matrix: Floats, cell: int) -> list[CellText]:
+def _texts(matrix: Floats, cell: int, counted: bool) -> list[CellText]:
     texts = []
-    strength = _strength(matrix)
-    for i, j in np.argwhere(matrix >= 0.0005).tolist():
-        share = matrix[i, j] * 100
-        text = f"{share:.0f}" if share >= 9.95 else f"{share:.1f}"
+    strength = _strength(matrix, counted)
+    for i, j in np.argwhere(matrix >= LEAST_SHARE).tolist():
+        value = matrix[i, j] * (1 if counted else 100)
+        text = f"{value:,.0f}" if counted or value >= 9.95 else f"{value:.1f}"
         strong = bool(strength[i, j] > 0.55)
         texts.append(CellText((j + 0.5) * cell, (i + 0.5) * cell, text, strong, i == j))
     return texts
@@ -150,6 +159,11 @@ def _square(i: int, j: int, cell: int, side: int) -> str:
     return f"M{j * cell} {i * cell}h{side}v{side}h-{side}z"
 
 
-def _short(name: str, limit: int) -> str:
+def _width(text: str) -> float:
+    """In units of the font size; Chinese, Japanese and Korean characters are twice as wide."""
+    return sum(1.0 if east_asian_width(letter) in "WF" else 0.65 for letter in text)
+
+
+def _short(name: str) -> str:
     flat = " ".join(name.split()) or repr(name)
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    return flat if len(flat) <= NAME_LIMIT else flat[: NAME_LIMIT - 1] + "…"

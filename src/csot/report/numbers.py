@@ -1,4 +1,4 @@
-"""What the report says in numbers, and which rows it shows."""
+"""What the report says in numbers."""
 
 from __future__ import annotations
 
@@ -8,92 +8,66 @@ from typing import Any
 
 import numpy as np
 
-from csot.report.coded import Bools, Coded, Floats, Ints
+from csot.report.coded import Coded, Floats
+from csot.report.confusions import Pair
 from csot.runs import STATUSES
+from csot.runs.findings import VERIFIED
 from csot.runs.noise import NoiseEstimate
-
-PER_PAIR = 5
-"""Rows kept of every pair of labels, so that a filter for a rare pair finds some."""
-
-
-def suspicion_order(coded: Coded) -> Ints:
-    """All rows: issues first, then by falling doubt; rows without a label last."""
-    score = np.where(coded.labelled, coded.score, 2.0)
-    return np.lexsort((score, ~(coded.issue & coded.labelled)))
-
-
-def select_rows(coded: Coded, max_rows: int) -> Ints:
-    """At most ``max_rows`` rows, the most suspicious first.
-
-    Three quarters go to the most suspicious. The rest is kept for the first rows of each pair of
-    labels, of the uncertain, of the rows without a label and of those with a note.
-    """
-    order = suspicion_order(coded)
-    if len(order) <= max_rows:
-        return order
-    chosen: dict[int, None] = {}
-    share = max(max_rows // 16, 1)
-
-    def take(rows: Ints, limit: int) -> None:
-        for row in rows[:limit].tolist():
-            chosen.setdefault(row, None)
-
-    def among(mask: Bools) -> Ints:
-        return order[mask[order]]
-
-    take(among(coded.has_status("uncertain")), share)
-    take(among(~coded.labelled), share)
-    take(among(np.array([note != "" for note in coded.notes])), share)
-    take(_first_of_pairs(coded, among(coded.issue)), share)
-    for row in order.tolist():
-        if len(chosen) >= max_rows:
-            break
-        chosen.setdefault(row, None)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    kept = np.array(list(chosen)[:max_rows], dtype=np.int64)
-    return kept[np.argsort(rank[kept])]
-
-
-def _first_of_pairs(coded: Coded, rows: Ints) -> Ints:
-    """The first rows of each pair, round after round: one of each, then a second of each, ..."""
-    seen: dict[tuple[int, int], int] = {}
-    rounds: list[list[int]] = [[] for _ in range(PER_PAIR)]
-    given, corrected = coded.given.tolist(), coded.corrected.tolist()
-    for row in rows.tolist():
-        pair = (given[row], corrected[row])
-        times = seen.get(pair, 0)
-        if times < PER_PAIR:
-            rounds[times].append(row)
-            seen[pair] = times + 1
-    return np.array([row for some in rounds for row in some], dtype=np.int64)
-
-
-# What the report says in numbers.
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The counts at the top. ``spread`` is two standard deviations of the expected number."""
+    """The counts at the top.
+
+    Rows without a label, right, replaced, kept and unflagged add up to all rows.
+    """
 
     rows: int
-    labelled: int
-    issues: int
-    replaced: int
-    """Issues whose label is another one now; the other issues keep theirs."""
-    clean: int
-    corrected: int
-    uncertain: int
     unlabelled: int
+    right: int
+    """Labels that look right."""
+    replaced: int
+    """Labels that look wrong and are replaced."""
+    kept: int
+    """Labels that look wrong, but not surely enough to replace them."""
+    unflagged: int
+    """Labels that are replaced without a flag, as those that a person verified to be others."""
+    by_person: bool
+    """Whether a person verified all of these."""
+    uncertain: int
+    """Rows of any kind that a person should decide."""
     skipped: int
     expected: float
+    """Sum of the probabilities that a label is wrong."""
     spread: float
+    """Two standard deviations of that number."""
     noise: NoiseEstimate
     informative: bool
     warning: str
-    duplicates: int
-    duplicate_pairs: int
-    duplicate_pairs_differ: int
+
+    @property
+    def labelled(self) -> int:
+        return self.rows - self.unlabelled
+
+    @property
+    def issues(self) -> int:
+        return self.replaced + self.kept
+
+    @property
+    def parts(self) -> list[tuple[str, str, int]]:
+        """Style, name and number of the parts that all rows fall into."""
+        parts = [
+            ("clean", "Labels look right", self.right),
+            ("uncertain", "Look wrong, kept", self.kept),
+            ("corrected", "Look wrong, replaced", self.replaced),
+            (
+                "verified",
+                "Replaced by a person" if self.by_person else "Replaced, not flagged",
+                self.unflagged,
+            ),
+            ("unlabelled", "Without a label", self.unlabelled),
+        ]
+        return [part for place, part in enumerate(parts) if place < 3 or part[2]]
 
 
 @dataclass(frozen=True)
@@ -115,59 +89,33 @@ class ClassRow:
         return self.wrong / self.count if self.count else 0.0
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Flagged rows with one given and one suggested label."""
-
-    given: int
-    suggested: int
-    count: int
-
-
 def headline(coded: Coded, summary: Mapping[str, Any]) -> Headline:
     """Counts are those of the findings; the noise rate is the run's own estimate if it has one."""
     doubt = coded.doubt
-    labelled = int(coded.labelled.sum())
+    labelled = coded.labelled
+    changed = labelled & (coded.corrected != coded.given)
+    issue = coded.issue & labelled
+    verified = np.array([note == VERIFIED for note in coded.notes], dtype=bool)
+    other = changed & ~issue
     expected = float(doubt.sum())
-    issue = coded.issue & coded.labelled
-    noise = NoiseEstimate.of_summary(summary)
-    found = summary.get("duplicates")
-    duplicates = found if isinstance(found, dict) else {}
     return Headline(
         rows=len(coded.given),
-        labelled=labelled,
-        issues=int(issue.sum()),
-        replaced=int((issue & (coded.corrected != coded.given)).sum()),
-        clean=int(coded.has_status("clean").sum()),
-        corrected=int(coded.has_status("corrected").sum()),
+        unlabelled=int((~labelled).sum()),
+        right=int((labelled & ~issue & ~changed).sum()),
+        replaced=int((issue & changed).sum()),
+        kept=int((issue & ~changed).sum()),
+        unflagged=int(other.sum()),
+        by_person=bool(verified[other].all()),
         uncertain=int(coded.has_status("uncertain").sum()),
-        unlabelled=len(coded.given) - labelled,
         skipped=len(summary.get("skipped") or []),
         expected=expected,
         # Rows wrong independently, each with the probability 1 - score.
         spread=2 * float(np.sqrt(np.clip(doubt * (1 - doubt), 0, None).sum())),
-        noise=noise or NoiseEstimate(expected / max(labelled, 1)),
+        noise=NoiseEstimate.of_summary(summary)
+        or NoiseEstimate(expected / max(int(labelled.sum()), 1)),
         informative=summary.get("informative") is not False,
         warning=str(summary.get("warning") or ""),
-        duplicates=int(duplicates.get("rows") or 0),
-        duplicate_pairs=int(duplicates.get("pairs") or 0),
-        duplicate_pairs_differ=int(duplicates.get("pairs_with_different_labels") or 0),
     )
-
-
-def pairs(coded: Coded) -> list[Pair]:
-    """Given and suggested label of the flagged rows, most frequent first."""
-    flagged = coded.issue & coded.labelled & (coded.corrected >= 0)
-    # An issue that is too uncertain to correct still has a label that the model prefers.
-    kept = coded.corrected == coded.given
-    suggested = np.where(kept, coded.predicted, coded.corrected)
-    flagged &= suggested != coded.given
-    both = np.stack([coded.given[flagged], suggested[flagged]], axis=1)
-    found, counts = np.unique(both, axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return [
-        Pair(int(g), int(s), int(n)) for (g, s), n in zip(found[order], counts[order], strict=True)
-    ]
 
 
 def class_rows(coded: Coded, confusions: list[Pair]) -> list[ClassRow]:
@@ -199,28 +147,6 @@ def class_rows(coded: Coded, confusions: list[Pair]) -> list[ClassRow]:
         )
         for k, name in enumerate(coded.names)
     ]
-
-
-def noise_matrix(coded: Coded, summary: Mapping[str, Any], drawn: Ints) -> tuple[Floats, bool]:
-    """Rows true, columns given, of the classes ``drawn``; and whether the run estimated it.
-
-    Without an estimate, the corrected labels stand in for the truth.
-    """
-    stored = summary.get("noise_matrix")
-    known = len(summary["class_names"])
-    if stored is not None and len(stored) == known and all(len(row) == known for row in stored):
-        # A label that is no class of the run has no row in the estimate.
-        cells = [[stored[i][j] if max(i, j) < known else 0.0 for j in drawn] for i in drawn]
-        return np.nan_to_num(np.array(cells, dtype=float).reshape(len(drawn), -1)), True
-    both = coded.labelled & (coded.corrected >= 0)
-    truth, given = coded.corrected[both], coded.given[both]
-    totals = np.bincount(truth, minlength=len(coded.names))[drawn]
-    place = np.full(len(coded.names), -1)
-    place[drawn] = np.arange(len(drawn))
-    inside = (place[truth] >= 0) & (place[given] >= 0)
-    counts = np.zeros((len(drawn), len(drawn)))
-    np.add.at(counts, (place[truth[inside]], place[given[inside]]), 1.0)
-    return counts / np.maximum(totals, 1)[:, None], False
 
 
 def histogram(coded: Coded, bins: int = 20) -> dict[str, list[int]]:

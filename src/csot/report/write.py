@@ -5,29 +5,30 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+import shlex
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from csot._core.pictures import Containment
-from csot.report import charts, numbers
+from csot.report import charts, confusions, numbers
 from csot.report.annotators import annotator_section
-from csot.report.coded import Coded, Ints, encode
-from csot.report.numbers import select_rows
-from csot.report.thumbnails import has_pillow, thumbnails
+from csot.report.coded import encode
+from csot.report.oddities import odd_data, odd_section
+from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
+from csot.report.thumbnails import has_pillow
 from csot.runs import Run, atomic_write
+from csot.runs.oddities import find_oddities
+from csot.runs.rerun import clean_again
+from csot.runs.run import CORRECTED_TABLE, FINDINGS, LABEL_STUDIO
 
 MAX_ROWS = 2000
-TEXT_LIMIT = 400
-ID_LIMIT = 300
-IMAGE_BUDGET = 5_000_000
-TEXT_BUDGET = 600_000
 LISTED = 200
 """Skipped files and rounds shown at most."""
 LISTED_CLASSES = 1000
@@ -48,22 +49,28 @@ def write_report(
         raise ValueError(f"max_rows must be at least 1, got {max_rows}")
     findings, summary = run.read_findings(), run.read_summary()
     coded = encode(findings, list(summary["class_names"]))
-    rows = select_rows(coded, max_rows)
-    samples = run.read_samples()
-    confusions = numbers.pairs(coded)
-    classes = numbers.class_rows(coded, confusions)
+    odd = find_oddities(run, findings.index, coded.given, coded.notes)
+    rows = select_rows(coded, max_rows, odd)
+    found = confusions.pairs(coded)
+    classes = numbers.class_rows(coded, found)
     worst = np.argsort([-row.wrong for row in classes], kind="stable")
     drawn = np.sort(worst[: charts.SHOWN_CLASSES])
-    matrix, estimated = numbers.noise_matrix(coded, summary, drawn)
-    chart = charts.matrix_chart(matrix, drawn, coded.names)
+    confused = confusions.confusions(coded, summary, found, drawn)
+    chart = charts.matrix_chart(confused, drawn, coded.names)
     listed = set(worst[:LISTED_CLASSES].tolist())
-    allowed = Containment(run.image_root, allow_outside)
-    shown = _row_data(coded, findings, rows, samples, allowed)
+    shown = show_rows(run, coded, findings, rows, Containment(run.image_root, allow_outside))
     data = {
         "classes": coded.names,
-        "pairs": [[pair.given, pair.suggested, pair.count] for pair in confusions[:LISTED_PAIRS]],
-        "matrix": {"classes": chart.classes, "values": chart.values, "cell": chart.cell},
-        "rows": shown,
+        "pairs": [[pair.given, pair.suggested, pair.count] for pair in found[:LISTED_PAIRS]],
+        "matrix": {
+            "classes": chart.classes,
+            "values": chart.values,
+            "cell": chart.cell,
+            "kind": confused.kind,
+        },
+        "rows": shown.data,
+        "odd": odd_data(odd, rows),
+        "medium": shown.medium,
     }
     html = _environment().get_template("report.html")
     text = html.render(
@@ -72,16 +79,17 @@ def write_report(
         names=coded.names,
         classes=[row for row in classes if row.number in listed],
         annotators=annotator_section(run.read_annotators(), summary),
-        confusions=confusions[:12],
-        n_pairs=len(confusions),
+        confusions=found[:12],
+        n_pairs=len(found),
+        confused=confused,
+        odd=odd_section(coded, odd),
         chart=chart,
-        estimated=estimated,
         histograms=charts.histogram_charts(numbers.histogram(coded), *HISTOGRAM),
         histogram_size=HISTOGRAM,
+        shown=shown,
         n_shown=len(rows),
-        medium=_medium(shown),
-        images_missing=_images_missing(samples, rows, shown),
         has_pillow=has_pillow(),
+        steps=_next_steps(run),
         facts=_facts(summary),
         history=[row for row in summary.get("history") or [] if isinstance(row, dict)][:LISTED],
         skipped=(summary.get("skipped") or [])[:LISTED],
@@ -101,53 +109,14 @@ def script_json(value: Any) -> str:
     return text
 
 
-def _row_data(
-    coded: Coded,
-    findings: pd.DataFrame,
-    rows: Ints,
-    samples: pd.DataFrame | None,
-    allowed: Containment,
-) -> dict[str, Any]:
-    """Columns of the rows shown. Scores and confidences are whole thousandths."""
-    used = dict.fromkeys(["", *(coded.notes[row] for row in rows)])
-    notes = {note: i for i, note in enumerate(used)}
-    ids = findings.index[rows]
-    data: dict[str, Any] = {
-        "id": [_clip(str(value), ID_LIMIT) for value in ids],
-        "given": coded.given[rows].tolist(),
-        "predicted": coded.predicted[rows].tolist(),
-        "corrected": coded.corrected[rows].tolist(),
-        "issue": coded.issue[rows].astype(int).tolist(),
-        "score": np.rint(np.nan_to_num(coded.score[rows], nan=-1) * 1000).astype(int).tolist(),
-        "confidence": np.rint(coded.confidence[rows] * 1000).astype(int).tolist(),
-        "status": coded.status[rows].tolist(),
-        "note": [notes[coded.notes[row]] for row in rows],
-        "notes": [_clip(note, TEXT_LIMIT) for note in notes],
-        "reason": [_clip(_unbroken(coded.reasons[row]), TEXT_LIMIT) for row in rows],
-        "text": [],
-        "image": [],
+def _next_steps(run: Run) -> dict[str, Any]:
+    """Paths and commands as they can be typed in the folder where the run was made."""
+    files = [run.path / name for name in (CORRECTED_TABLE, FINDINGS, LABEL_STUDIO)]
+    return {
+        "files": [str(path) for path in files if path.exists()],
+        "review": shlex.join(["csot", "review", str(run.path)]),
+        "again": clean_again(run, run.path / "verified.csv"),
     }
-    if samples is None:
-        return data
-    if "text" in samples:
-        limit = max(min(TEXT_LIMIT, TEXT_BUDGET // max(len(rows), 1)), 40)
-        texts = samples["text"].reindex(ids).fillna("").tolist()
-        data["text"] = [_clip(text, limit) for text in texts]
-    if "image" in samples:
-        names = samples["image"].reindex(ids).fillna("").tolist()
-        data["image"] = thumbnails(names, allowed, IMAGE_BUDGET)
-    return data
-
-
-def _medium(shown: Mapping[str, Any]) -> str:
-    return "image" if any(shown["image"]) else "text" if any(shown["text"]) else "row"
-
-
-def _images_missing(samples: pd.DataFrame | None, rows: Ints, shown: Mapping[str, Any]) -> int:
-    """Rows shown without the image that they have."""
-    if samples is None or "image" not in samples:
-        return 0
-    return len(rows) - sum(1 for url in shown["image"] if url)
 
 
 def _facts(summary: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -169,7 +138,7 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _clip(text, TEXT_LIMIT)
+    return clip(text, TEXT_LIMIT)
 
 
 def _title(summary: Mapping[str, Any]) -> str:
@@ -178,13 +147,10 @@ def _title(summary: Mapping[str, Any]) -> str:
     return Path(path).name if isinstance(path, str) else ""
 
 
-def _unbroken(text: str) -> str:
-    """A number and its per cent sign stay on one line."""
-    return text.replace(" %", "\u00a0%")
-
-
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def breakable(name: str) -> Markup:
+    """A name as HTML that may go on in a new line after a separator, but not in mid-word."""
+    parts = re.split(r"(?<=[_/.,:;-])(?=\w)", name)
+    return Markup("<wbr>").join(parts)
 
 
 @cache
@@ -200,7 +166,8 @@ def _environment() -> Environment:
     environment.filters["amount"] = lambda value: f"{value:,.{0 if value >= 9.95 else 1}f}"
     environment.filters["percent"] = lambda value: f"{value * 100:.1f} %"
     environment.filters["value"] = _value
-    environment.filters["unbroken"] = _unbroken
+    environment.filters["breakable"] = breakable
+    environment.filters["unbroken"] = unbroken
     environment.globals["source"] = lambda name: Markup(_source(name))
     return environment
 

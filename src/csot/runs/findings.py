@@ -22,6 +22,10 @@ NOTE = "note"
 REASON = "reason"
 VERIFIED = "verified"
 """The note of a row that a person decided before this run."""
+NO_CLASS_FITS = "no class fits"
+"""The note of a row that is far from every class."""
+TOO_FEW_ROWS = "too few rows of this class"
+"""The note of a row whose class is too rare to be judged."""
 
 FINDINGS_COLUMNS = (
     GIVEN,

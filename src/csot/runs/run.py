@@ -41,6 +41,7 @@ FINDINGS_PARQUET = "findings.parquet"
 SAMPLES = "samples.csv"
 SAMPLE_COLUMNS = ("image", "text")
 DUPLICATES = "duplicates.csv"
+DUPLICATE_GROUP = "duplicate_group"
 SUMMARY = "summary.json"
 PROBABILITIES = "probabilities.npy"
 FEATURES = "features.npy"
@@ -96,7 +97,8 @@ class Run:
         if not run._file(MARKER).exists():
             if run.path.is_dir() and any(not is_partial(path) for path in run.path.iterdir()):
                 raise ValueError(
-                    f"{run.path} has files in it but is no run (no {MARKER}): choose a new folder"
+                    f"{run.path} has files in it but is not a run (no {MARKER}): "
+                    "choose a new folder"
                 )
             run.path.mkdir(parents=True, exist_ok=True)
         elif run._file(SUMMARY).exists():
@@ -122,7 +124,7 @@ class Run:
         if not run.path.is_dir():
             raise ValueError(f"{run.path} is a file: give the folder of a run")
         if not run._file(MARKER).exists():
-            raise ValueError(f"{run.path} is no run: it has no {MARKER}")
+            raise ValueError(f"{run.path} is not a run: it has no {MARKER}")
         run._marker()
         missing = [name for name in (FINDINGS, SUMMARY) if not run._file(name).exists()]
         if missing:
@@ -195,9 +197,18 @@ class Run:
         """
         found = groups[groups >= 0].sort_values(kind="stable")
         ids, _ = tables.id_column(found.index)
-        frame = pd.DataFrame({ID: ids, "duplicate_group": found.to_numpy()})
-        tables.write_csv(self._file(DUPLICATES), frame)
+        frame = pd.DataFrame({ID: ids, DUPLICATE_GROUP: found.to_numpy()})
+        tables.write_csv(self._file(DUPLICATES), frame, excel_safe=self.excel_safe)
         return self._file(DUPLICATES)
+
+    def read_duplicates(self) -> pd.Series[Any] | None:
+        """The group of near-duplicates by id, of rows that have one; None without the file."""
+        path = self._file(DUPLICATES)
+        if not path.exists():
+            return None
+        frame = self._read_by_id(DUPLICATES)
+        with naming(path, "a table of near-duplicates", "run the command again"):
+            return frame[DUPLICATE_GROUP].astype(np.int64)
 
     def write_summary(self, values: Mapping[str, Any]) -> Path:
         """summary.json, from anything that JSON or NumPy knows. Write it last."""

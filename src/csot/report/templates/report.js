@@ -16,6 +16,13 @@
     return node;
   };
 
+  // A name may go on in a new line after a separator, but not in mid-word.
+  const named = (className, text) => {
+    const node = make("bdi", className);
+    text.split(/(?<=[_/.,:;-])(?=[\p{L}\p{N}_])/u).forEach((part, i) => node.append(...(i ? [make("wbr"), part] : [part])));
+    return node;
+  };
+
   // Theme: the system's choice until the reader makes another.
   const root = document.documentElement;
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -48,13 +55,15 @@
     score: (a, b) => rows.score[a] - rows.score[b],
     status: (a, b) => rows.status[a] - rows.status[b],
   };
-  const state = { key: "suspicion", falling: false, page: 0, found: [] };
+  const state = { key: "suspicion", falling: false, page: 0, found: [], view: data.medium === "image" ? "gallery" : "table" };
   const label = (k) => (k < 0 ? "" : classes[k]);
+  // Without accents and case, so that "cafe" finds "Café".
+  const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   let haystack = null;
   const searchable = () => {
     haystack ??= rows.id.map((id, i) => [
-      id, rows.text[i] || "", label(rows.given[i]), label(rows.corrected[i]), rows.notes[rows.note[i]], rows.reason[i],
-    ].join("\n").toLowerCase());
+      id, rows.text[i] || "", (rows.cells[i] || []).join("\n"), label(rows.given[i]), label(rows.corrected[i]), rows.notes[rows.note[i]], rows.reason[i],
+    ].join("\n")).map(plain);
     return haystack;
   };
 
@@ -76,16 +85,18 @@
   fill(byId("suggested"), everySuggestion);
 
   const matches = () => {
-    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = plain(byId("search").value).split(/\s+/).filter(Boolean);
     const given = byId("given").value;
     const suggested = byId("suggested").value;
     const status = byId("status").value;
+    const kind = byId("kind").value;
     const texts = words.length ? searchable() : null;
     const found = [];
     for (let i = 0; i < total; i++) {
       if (given !== "" && rows.given[i] !== Number(given)) continue;
       if (suggested !== "" && !suggestions(i).includes(Number(suggested))) continue;
       if (status === "issue" ? !rows.issue[i] : status !== "" && rows.status[i] !== Number(status)) continue;
+      if (kind !== "" && !(data.odd.kinds[i] >> Number(kind) & 1)) continue;
       if (texts && !words.every((word) => texts[i].includes(word))) continue;
       found.push(i);
     }
@@ -95,7 +106,7 @@
 
   const labelCell = (k, className) => {
     if (k < 0) return make("span", "none", "none");
-    return make("bdi", className, classes[k]);
+    return named(className, classes[k]);
   };
   const cell = (name, className) => {
     const node = make("td", className);
@@ -103,25 +114,94 @@
     node.setAttribute("role", "cell");
     return node;
   };
+  const isTiny = (i) => rows.image[i].startsWith("data:image/png");
+  const picture = (i) => {
+    const image = make("img", isTiny(i) ? "tiny" : "");
+    image.src = rows.image[i];
+    image.alt = `Picture of ${rows.id[i]}`;
+    return image;
+  };
+  const enlarger = (i, className) => {
+    const button = make("button", className);
+    button.type = "button";
+    button.title = "Enlarge";
+    if (rows.image[i]) button.append(picture(i));
+    else button.append(make("span", "none", "no picture"));
+    button.addEventListener("click", () => enlarge(i));
+    return button;
+  };
+  const cellList = (i) => {
+    const list = make("dl", "cells");
+    rows.cells[i].forEach((value, column) => {
+      if (value === "") return;
+      const pair = make("div");
+      pair.append(make("dt", "", rows.columns[column]), make("dd", "", value));
+      list.append(pair);
+    });
+    return list;
+  };
   const sampleCell = (i) => {
     const node = cell("Sample");
     const box = make("div", "sample-cell");
-    if (rows.image[i]) {
-      const image = make("img", rows.image[i].startsWith("data:image/png") ? "tiny" : "");
-      image.src = rows.image[i];
-      image.alt = "";
-      image.width = image.height = 56;
-      box.append(image);
-    }
+    if (rows.image[i]) box.append(enlarger(i, "small-picture"));
     const words = make("div");
     if (rows.text[i]) words.append(make("div", "text", rows.text[i]));
     const alone = !rows.text[i] && !rows.image[i];
-    words.append(make("bdi", alone ? "id alone" : "id", rows.id[i]));
+    words.append(named(alone ? "id alone" : "id", rows.id[i]));
+    if (rows.cells[i]) words.append(cellList(i));
     if (rows.reason[i]) words.append(make("div", "reason", rows.reason[i]));
     box.append(words);
     node.append(box);
     return node;
   };
+  const stateLine = (i) => {
+    const name = STATUSES[rows.status[i]];
+    const line = make("span", "state");
+    line.append(make("span", `dot ${name}`), make("span", "", name[0].toUpperCase() + name.slice(1)));
+    return line;
+  };
+
+  // One row as a card: its picture, and the given label with what we suggest.
+  const verdict = (i) => {
+    const [given, corrected] = [rows.given[i], rows.corrected[i]];
+    const line = make("div", "verdict");
+    line.append(labelCell(given, corrected === given ? "now" : "was"));
+    if (corrected !== given && corrected >= 0) line.append(make("span", "arrow", " → "), labelCell(corrected, "now"));
+    return line;
+  };
+  const card = (i) => {
+    const node = make("article", "card");
+    const foot = make("div", "card-foot");
+    foot.append(stateLine(i), make("span", "", rows.score[i] < 0 ? "" : `score ${(rows.score[i] / 1000).toFixed(3)}`));
+    node.append(enlarger(i, "large-picture"), verdict(i), foot, named("id", rows.id[i]));
+    return node;
+  };
+
+  // The picture as large as the window allows, with arrow keys to go on.
+  const zoom = byId("zoom");
+  let zoomed = 0;
+  const enlarge = (i) => {
+    zoomed = i;
+    byId("zoom-picture").replaceChildren(rows.image[i] ? picture(i) : make("p", "none", "no picture"));
+    const words = [verdict(i), stateLine(i)];
+    if (rows.reason[i]) words.push(make("p", "reason", rows.reason[i]));
+    byId("zoom-words").replaceChildren(...words);
+    byId("zoom-id").textContent = rows.id[i];
+    const place = state.found.indexOf(i);
+    for (const button of zoom.querySelectorAll("[data-turn]")) {
+      button.disabled = state.found[place + Number(button.dataset.turn)] === undefined;
+    }
+    if (!zoom.open) zoom.showModal();
+  };
+  const turn = (step) => {
+    const next = state.found[state.found.indexOf(zoomed) + step];
+    if (next !== undefined) enlarge(next);
+  };
+  for (const button of zoom.querySelectorAll("[data-turn]")) button.addEventListener("click", () => turn(Number(button.dataset.turn)));
+  zoom.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowLeft" || event.key === "ArrowRight") { turn(event.key === "ArrowLeft" ? -1 : 1); event.preventDefault(); }
+  });
+  zoom.addEventListener("click", (event) => { if (event.target === zoom) zoom.close(); });
   const rowElement = (i) => {
     const [given, corrected, predicted] = [rows.given[i], rows.corrected[i], rows.predicted[i]];
     const row = make("tr");
@@ -132,7 +212,7 @@
     now.append(corrected === given && given >= 0 ? make("span", "none", "keep") : labelCell(corrected, "now"));
     if (predicted >= 0 && predicted !== corrected) {
       const sub = make("span", "sub", "model prefers ");
-      sub.append(make("bdi", "", classes[predicted]));
+      sub.append(named("", classes[predicted]));
       now.append(sub);
     }
     const sure = cell("Confidence", "n");
@@ -140,10 +220,7 @@
     const score = cell("Score", "n");
     score.textContent = rows.score[i] < 0 ? "–" : (rows.score[i] / 1000).toFixed(3);
     const status = cell("Status", "state-cell");
-    const name = STATUSES[rows.status[i]];
-    const line = make("span", "state");
-    line.append(make("span", `dot ${name}`), make("span", "", name[0].toUpperCase() + name.slice(1)));
-    status.append(line);
+    status.append(stateLine(i));
     if (rows.note[i] && !rows.reason[i]) status.append(make("span", "sub", rows.notes[rows.note[i]]));
     row.append(sampleCell(i), was, now, sure, score, status);
     return row;
@@ -156,8 +233,11 @@
     state.page = Math.min(Math.max(state.page, 0), pages - 1);
     const start = state.page * PAGE;
     const part = found.slice(start, start + PAGE);
-    byId("row-table").tBodies[0].replaceChildren(...part.map(rowElement));
-    byId("row-table").hidden = !part.length;
+    const inGallery = state.view === "gallery";
+    byId("row-table").tBodies[0].replaceChildren(...(inGallery ? [] : part.map(rowElement)));
+    byId("gallery").replaceChildren(...(inGallery ? part.map(card) : []));
+    byId("row-table").hidden = inGallery || !part.length;
+    byId("gallery").hidden = !inGallery || !part.length;
     byId("empty").hidden = part.length > 0;
     let line = found.length ? `${number(start + 1)}–${number(start + part.length)} of ${number(found.length)} rows` : "No rows";
     const pair = counts.get(`${byId("given").value},${byId("suggested").value}`);
@@ -173,6 +253,13 @@
       else head.removeAttribute("aria-sort");
     }
   };
+  for (const button of document.querySelectorAll("[data-view]")) {
+    button.addEventListener("click", () => {
+      state.view = button.dataset.view;
+      for (const other of document.querySelectorAll("[data-view]")) other.setAttribute("aria-pressed", String(other === button));
+      draw();
+    });
+  }
   const update = () => { state.page = 0; state.found = matches(); draw(); };
 
   const SORTS = { suspicion: ["suspicion", false], confidence: ["confidence", true], doubt: ["confidence", false], given: ["given", false], corrected: ["corrected", false], id: ["id", false] };
@@ -182,7 +269,7 @@
   };
   let waiting = 0;
   byId("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(update, 120); });
-  for (const id of ["given", "suggested", "status"]) byId(id).addEventListener("change", update);
+  for (const id of ["given", "suggested", "status", "kind"]) byId(id).addEventListener("change", update);
   byId("sort").addEventListener("change", () => { [state.key, state.falling] = SORTS[byId("sort").value]; update(); });
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   byId("filters").addEventListener("reset", () => { [state.key, state.falling] = SORTS.suspicion; setTimeout(update); });
@@ -203,15 +290,37 @@
     });
   }
 
-  const show = (given, suggested) => {
+  const show = (given, suggested, kind = "") => {
     byId("filters").reset();
     byId("given").value = given;
     byId("suggested").value = suggested;
+    byId("kind").value = kind;
     setTimeout(() => { byId("rows").scrollIntoView(); byId("given").focus({ preventScroll: true }); });
   };
   for (const button of document.querySelectorAll("button[data-given]")) {
     button.addEventListener("click", () => show(button.dataset.given, button.dataset.suggested ?? ""));
   }
+
+  for (const button of document.querySelectorAll("button[data-kind]")) {
+    button.addEventListener("click", () => show("", "", button.dataset.kind));
+  }
+
+  // Conflicts and strangers: small cards, those of one group together.
+  const member = (i) => {
+    const node = make("div", "member");
+    if (rows.image[i]) node.append(enlarger(i, "large-picture"));
+    else if (rows.text[i]) node.append(make("div", "text clamp", rows.text[i]));
+    else if (rows.cells[i]) node.append(cellList(i));
+    node.append(verdict(i), named("id", rows.id[i]));
+    return node;
+  };
+  const members = (list) => {
+    const node = make("div", "members");
+    node.append(...list.map(member));
+    return node;
+  };
+  if (byId("conflicts")) byId("conflicts").replaceChildren(...data.odd.conflicts.map(members));
+  if (byId("strangers")) byId("strangers").replaceChildren(...data.odd.strangers.map(member));
 
   // Class table.
   const table = byId("class-table");
@@ -244,6 +353,12 @@
     const [truth, given] = [classes[drawn[i]], classes[drawn[j]]];
     const share = `${(values[i][j] / 100).toFixed(1)} %`;
     const rowsFlagged = counts.get(`${drawn[j]},${drawn[i]}`) || 0;
+    if (data.matrix.kind === "found") {
+      byId("readout").textContent = i === j
+        ? `Rows given the label “${given}”.`
+        : `${number(rowsFlagged)} flagged rows were given the label “${given}” and look like “${truth}”.`;
+      return;
+    }
     byId("readout").textContent = i === j
       ? `${share} of the rows that are truly “${truth}” were given that label.`
       : `${share} of the rows that are truly “${truth}” were given the label “${given}”. ${number(rowsFlagged)} flagged.`;

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from csot.review.domain.catalogue import Bools, Ints
-from csot.review.domain.filters import Filter
+from csot.review.domain.filters import ODDITIES, Filter
 from csot.review.domain.item import DONE
 from csot.review.domain.ledger import CODES, Person
 from csot.review.domain.precision import bands, wilson
@@ -106,6 +106,24 @@ def confusions(session: Session) -> list[dict[str, Any]]:
         )
         if len(found) == LISTED_PAIRS:
             break
+    return found
+
+
+def oddities(session: Session) -> list[dict[str, Any]]:
+    """Number of rows of each oddity that there is, how many are left, and the filter for them."""
+    found = []
+    for kind in ODDITIES:
+        mask = getattr(session.catalogue.odd, kind)
+        if mask.any():
+            order = "group" if kind in ("conflict", "duplicate") else "score"
+            found.append(
+                {
+                    "kind": kind,
+                    "count": int(mask.sum()),
+                    "left": int((mask & ~session.person.decided).sum()),
+                    "query": Filter(status=kind, order=order).query(),
+                }
+            )
     return found
 
 

@@ -24,6 +24,7 @@ from csot.runs.findings import (
     VERIFIED,
 )
 from csot.runs.findings import STATUS as STATUS_COLUMN
+from csot.runs.oddities import Oddities, find_oddities
 from csot.runs.run import FINDINGS
 from csot.runs.tables import Kind, to_text
 
@@ -47,10 +48,10 @@ class Catalogue:
     given: Ints
     predicted: Ints
     standing: Ints
-    """What the run itself puts down; it counts where nobody decides."""
+    """The label of the run itself; it counts where nobody decides."""
     suggested: Ints
-    """What the reviewer is asked about: the same, but where the run leaves a label that it holds
-    for wrong, the likelier class."""
+    """What the reviewer is asked about: the same, but where the run leaves a label it considers
+    wrong, the likelier class."""
     score: Floats
     """Probability that the given label is right; NaN where there is none."""
     confidence: Floats
@@ -64,6 +65,8 @@ class Catalogue:
     locked: Bools
     """Verified before this run."""
     probabilities: npt.NDArray[np.float32] | None
+    odd: Oddities
+    """Duplicates, conflicts, rows that no class fits, rare classes."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -158,6 +161,7 @@ def load_catalogue(run: Run) -> Catalogue:
         reasons=findings[REASON].tolist(),
         locked=locked,
         probabilities=probabilities,
+        odd=find_oddities(run, findings.index, given, notes),
     )
 
 

@@ -17,9 +17,9 @@ from csot._core.pictures import Containment
 from csot.review.domain.agreement import consensus, touched
 from csot.review.domain.catalogue import Bools, Catalogue, Ints
 from csot.review.domain.ledger import CODES, UNDECIDED, Person
-from csot.review.domain.samples import read_own_table
 from csot.runs.exports import LOCAL_FILES, medium_of, tasks
 from csot.runs.findings import CORRECTED, GIVEN
+from csot.runs.own_table import read_own_table
 from csot.runs.run import LABEL_STUDIO
 from csot.runs.summary import dumps
 from csot.runs.tables import csv_text
@@ -90,7 +90,7 @@ def reviewed_csv(catalogue: Catalogue, found: Outcome) -> str:
     Where nobody decided, the label is the suggestion of the run; the column ``review`` tells the
     two apart, and marks what reviewers were unsure of or disagree on, where the given label stays.
     """
-    table = read_own_table(catalogue)
+    table = read_own_table(catalogue.run, catalogue.ids)
     if table is None:
         given = [catalogue.name(label) or "" for label in catalogue.given.tolist()]
         table = pd.DataFrame(

@@ -16,9 +16,10 @@ from csot.review.domain.catalogue import Bools, Catalogue, Ints
 from csot.review.domain.ledger import CODES, Person
 from csot.runs import STATUSES
 
-STATUS_FILTERS = ("flagged", "any", "changed", *STATUSES, "unlabelled", "verified")
+ODDITIES = ("conflict", "duplicate", "stranger", "rare")
+STATUS_FILTERS = ("flagged", "any", "changed", *STATUSES, "unlabelled", "verified", *ODDITIES)
 DECIDED_FILTERS = ("no", "any", "yes", *CODES)
-ORDERS = ("score", "confidence", "doubt", "random", "given")
+ORDERS = ("score", "confidence", "doubt", "random", "given", "group")
 KEPT = 16
 """Orders that are kept, so that a step costs nothing."""
 
@@ -168,6 +169,7 @@ class Selector:
             "doubt": (c.confidence,),
             "random": (),
             "given": (score, c.suggested, c.given),
+            "group": (score, c.odd.group, c.odd.group < 0),
         }[order]
         return np.lexsort(keys) if keys else self._shuffled
 
@@ -179,6 +181,10 @@ class Selector:
             "changed": c.changes,
             "unlabelled": c.given < 0,
             "verified": c.locked,
+            "conflict": c.odd.conflict,
+            "duplicate": c.odd.duplicate,
+            "stranger": c.odd.stranger,
+            "rare": c.odd.rare,
         }
         mask = masks.get(wanted.status)
         if mask is None:

@@ -12,49 +12,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.review.domain.catalogue import Catalogue
-from csot.runs.findings import CORRECTED
-from csot.runs.run import CORRECTED_TABLE
-from csot.runs.tables import read_text_csv
-
-
-def read_own_table(catalogue: Catalogue, columns: int | None = None) -> pd.DataFrame | None:
-    """Cells as text, indexed by id; None if the run has no table that fits its findings.
-
-    ``columns`` bounds how many of them are read, from the left; a column of ids is always among
-    them.
-    """
-    path = catalogue.run.path / CORRECTED_TABLE
-    if not path.exists():
-        return None
-    settings = catalogue.summary.get("settings")
-    safe = catalogue.run.excel_safe
-    names = list(read_text_csv(path, nrows=0, excel_safe=safe).columns)
-    key = _id_column(names, settings if isinstance(settings, dict) else {})
-    table = read_text_csv(path, columns=columns, always=key, excel_safe=safe)
-    ids = [str(row) for row in range(len(table))] if key is None else table[key].str.strip()
-    table.index = pd.Index(ids, dtype=object)
-    if table.index.has_duplicates or not set(catalogue.ids) <= set(table.index):
-        return None
-    return table
-
-
-def _id_column(names: list[str], settings: dict[str, Any]) -> str | None:
-    """The column that `csot clean` took the ids from; None if it counted rows."""
-    named = settings.get("id")
-    if isinstance(named, str) and named in names:
-        return named
-    label = settings.get("label")
-    return next((name for name in names if name.lower() == "id" and name != label), None)
-
-
-# What can be shown of a row: its picture's name, its text, its cells, its neighbours.
+from csot.runs.own_table import read_cells
 
 NEIGHBOURS = 8
 CELLS = 40
 BLOCK = 131_072
 """Rows whose features are held as float32 at once."""
 HELD = 2**26
-"""Features that are held in memory as float32, rather than converted at every look."""
+"""Element count up to which features are held as float32 instead of converted at each use."""
 AXES = 24
 """Coordinates that the summary of bare features draws."""
 
@@ -66,7 +31,7 @@ class Neighbour:
 
 
 class Samples:
-    """Read behind the first page's back: `load` may run in a thread of its own."""
+    """Loaded lazily, or in the background: `load` may run in a thread of its own."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -98,7 +63,7 @@ class Samples:
                 if "text" in samples:
                     self._texts = samples["text"].tolist()
             if self._images is None and self._texts is None:
-                self._cells = self._read_cells()
+                self._cells = read_cells(self._catalogue.run, self._catalogue.ids, CELLS)
             if self._features is not None and self._features.size <= HELD:
                 self._features = np.asarray(self._features, dtype=np.float32)
             self._loaded = True
@@ -155,13 +120,3 @@ class Samples:
             some = np.asarray(self._features[rows, :AXES], dtype=np.float32)
             self._means[label] = some.mean(0)
         return self._means[label]
-
-    def _read_cells(self) -> pd.DataFrame | None:
-        table = read_own_table(self._catalogue, columns=CELLS)
-        if table is None:
-            return None
-        settings = self._catalogue.summary.get("settings")
-        label = settings.get("label") if isinstance(settings, dict) else None
-        shown = [name for name in table.columns if name not in {CORRECTED, "given_label", label}]
-        found = table[shown].reindex(pd.Index(self._catalogue.ids, dtype=object))
-        return found.fillna("") if len(found.columns) > 1 else None

@@ -40,6 +40,10 @@ STATUS_WORDS: dict[str, str] = {
     "uncertain": "Uncertain",
     "unlabelled": "Without a label",
     "verified": "Verified before",
+    "conflict": "Conflict: same sample, two labels",
+    "duplicate": "With a near-duplicate",
+    "stranger": "No class fits",
+    "rare": "Of a very rare class",
 }
 DECIDED_WORDS = {
     "no": "Undecided",
@@ -56,6 +60,7 @@ ORDER_WORDS = {
     "doubt": "Least sure first",
     "random": "Random",
     "given": "By class pair",
+    "group": "Near-duplicates together",
 }
 AHEAD = 4
 """Pictures that the browser fetches before they are asked for."""
@@ -91,7 +96,7 @@ class Pages:
         )
 
     def render(self, template: str, **values: Any) -> str:
-        """A lone surrogate, of a file name that is no Unicode, must not break the page."""
+        """A lone surrogate, of a file name that is not Unicode, must not break the page."""
         return whole(self._environment.get_template(template).render(**values))
 
     def page(self, name: str, **values: Any) -> str:

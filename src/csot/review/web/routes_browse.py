@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
-from csot.review.domain.agreement import agreement_values, confusions, measured
+from csot.review.domain.agreement import agreement_values, confusions, measured, oddities
 from csot.review.domain.filters import Filter, parse_filter
 from csot.review.domain.precision import bands, forecast
 from csot.review.domain.session import Session
@@ -81,6 +81,7 @@ def add_number_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         session.refresh()
         values = {
             "confusions": confusions(session),
+            "oddities": oddities(session),
             "measured": measured(session),
             "n_rows": len(catalogue),
             "n_classes": len(catalogue.names),
