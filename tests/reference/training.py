@@ -253,3 +253,12 @@ def balanced_votes(features: Array, labels: Sequence[int], count: int, classes: 
                 rows[i, labels[j]] += 1 / list(labels).count(labels[j])
         rows[i] = rows[i] / sum(rows[i]) if sum(rows[i]) else 1 / classes
     return rows
+
+
+def mentor_weight(loss: float, average: float, percent: float, gamma: float = 1.0) -> float:
+    """MentorNet's predefined curriculum: burn-in, then a threshold, then a linear decrease."""
+    if percent <= 18:
+        return 1.0
+    if percent <= 90:
+        return 1.0 if loss - average <= 0 else 0.0
+    return min(1.0, max(0.0, 1 - (loss - average) / gamma))
