@@ -49,6 +49,7 @@ def settings_for(name: str, epochs: int) -> dict[str, Any]:
         "warmup": max(1, 2 * epochs // 3),
         "supervised_epochs": max(2, epochs - 1),
         "simsiam_norm": "none",
+        "head_norm": "none",
         "first_stage": max(1, epochs // 2),
         "second_stage": 1,
     }

@@ -229,3 +229,36 @@ def step_gradients(theta: Parameters, total: Callable[[Parameters], float]) -> M
         return lambda value: total({**theta, name: value})
 
     return {name: gradient(one(name), value) for name, value in theta.items()}
+
+
+# Rules of other methods, from their descriptions.
+
+
+def nearest(features: Array, i: int, count: int, among: Sequence[int] | None = None) -> list[int]:
+    """The rows of largest cosine with row i, which is one of them unless `among` leaves it out."""
+    rows = range(len(features)) if among is None else among
+    units = [row / np.sqrt(sum(row**2)) for row in features]
+    return sorted(rows, key=lambda j: -sum(units[i] * units[j]))[:count]
+
+
+def balanced_votes(features: Array, labels: Sequence[int], count: int, classes: int) -> Array:
+    """SSR: votes of the `count` nearest rows, divided by class frequencies, normalised.
+
+    A label of -1 has no vote; no votes at all are a uniform row.
+    """
+    rows = np.zeros((len(labels), classes))
+    for i in range(len(labels)):
+        for j in nearest(features, i, count):
+            if labels[j] >= 0:
+                rows[i, labels[j]] += 1 / list(labels).count(labels[j])
+        rows[i] = rows[i] / sum(rows[i]) if sum(rows[i]) else 1 / classes
+    return rows
+
+
+def mentor_weight(loss: float, average: float, percent: float, gamma: float = 1.0) -> float:
+    """MentorNet's predefined curriculum: burn-in, then a threshold, then a linear decrease."""
+    if percent <= 18:
+        return 1.0
+    if percent <= 90:
+        return 1.0 if loss - average <= 0 else 0.0
+    return min(1.0, max(0.0, 1 - (loss - average) / gamma))
