@@ -9,14 +9,10 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from clean.test_dataset import blobs
 from csot.clean import apply_corrections, clean_dataset
 from csot.data import DataError
 from csot.review.domain.session import Session
-
-
-def embed(paths: list[Path]) -> np.ndarray:
-    return np.stack([np.asarray(Image.open(path), dtype=np.float32).ravel() for path in paths])
+from small_data import blobs
 
 
 def write_photos(folder: Path, n: int = 60) -> None:
@@ -35,7 +31,7 @@ def test_class_folders(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     write_photos(photos)
     before = {path: path.read_bytes() for path in photos.rglob("*.png")}
-    run = clean_dataset(photos, tmp_path / "run", embedder="clean.test_apply:embed")
+    run = clean_dataset(photos, tmp_path / "run", embedder="small_data:embed")
     done = run.apply(tmp_path / "fixed")
     assert len(done.changes) >= 5
     written = sorted((tmp_path / "fixed").rglob("*.png"))

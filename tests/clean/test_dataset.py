@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -14,15 +13,7 @@ import csot
 from csot.clean import CleanRun, clean_dataset
 from csot.cli.app import app
 from csot.data import DataError
-
-
-def blobs(n: int = 120) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.str_]]:
-    rng = np.random.default_rng(0)
-    truth = np.arange(n) % 2
-    features = rng.normal(size=(n, 4)) + 4 * truth[:, None]
-    names = np.array(["ape", "bee"])
-    given = names[np.where(np.arange(n) < 6, 1 - truth, truth)]
-    return features, given
+from small_data import blobs
 
 
 @pytest.fixture(scope="module")

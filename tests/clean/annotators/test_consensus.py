@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 
 import csot
-from clean.annotators.crowds import make_crowd
+from crowds import make_crowd
 from csot.clean.annotators import em as model
 from csot.runs.findings import FINDINGS_COLUMNS, check_findings
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clean.annotators.crowds import make_crowd
+from crowds import make_crowd
 from csot.clean.annotators import confusions as fast
 from csot.clean.annotators import em as model
 from csot.clean.annotators.confusions import Habits, Pairs

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import csot
-from clean.annotators.crowds import Crowd, make_crowd
+from crowds import Crowd, make_crowd
 
 SAME = 1e-6
 """Sums in another order may end EM a rounding apart."""
