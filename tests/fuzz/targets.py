@@ -20,7 +20,9 @@ from PIL import Image
 
 from csot._core.files import read_json
 from csot._core.pictures import fault, open_rgb
-from csot.data import Columns, DataError, TableFeatures, read_data, read_verified
+from csot.audit.sheet import open_audit, read_sheet, write_sheet
+from csot.clean import LabelCleaner
+from csot.data import Columns, DataError, TableFeatures, all_votes, read_data, read_verified
 from csot.data.datasets.cifar import read_cifar
 from csot.data.datasets.cifar_n import read_cifar_n
 from csot.data.datasets.clothing1m import Counts as ClothingCounts
@@ -173,6 +175,38 @@ def make_verified(folder: Path) -> None:
     pd.DataFrame({"id": ["r1", "r2"], "label": ["cat", "dog"]}).to_csv(
         folder / "v.csv", index=False
     )
+
+
+def make_votes(folder: Path) -> None:
+    make_table(folder)
+    rows = [(f"r{row}", name, "cat") for row in range(4) for name in ("ann", "bob")]
+    pd.DataFrame(rows, columns=["id", "annotator", "label"]).to_csv(
+        folder / "votes.csv", index=False
+    )
+
+
+def read_votes(folder: Path) -> None:
+    all_votes(read_data(folder / "t.csv", Columns(label="label", id="id")), folder / "votes.csv")
+
+
+def make_audit(folder: Path) -> None:
+    make_run(folder)
+    run = Run.open(folder / "run")
+    audit = open_audit(run, 8)
+    assert audit is not None
+    write_sheet(folder / "sheet.csv", run, audit)
+
+
+def read_audit(folder: Path) -> None:
+    run = Run.open(folder / "run")
+    audit = open_audit(run)
+    if audit is not None:
+        read_sheet(folder / "sheet.csv", run, audit)
+
+
+def make_cleaner(folder: Path) -> None:
+    cleaner = LabelCleaner(members=("linear",), duplicates="ignore", progress=False)
+    cleaner.fit(np.repeat(FEATURES, 2, 0), np.repeat(NAMES[LABELS], 2)).save(folder / "c.npz")
 
 
 def make_matrices(folder: Path) -> None:
@@ -500,6 +534,14 @@ TARGETS = [
         make_verified,
         {"v.csv": CSV},
         lambda f: read_verified(f / "v.csv", read_data(f / "t.csv", Columns(label="label"))),
+    ),
+    Target("votes", make_votes, {"votes.csv": CSV}, read_votes),
+    Target("audit", make_audit, {"run/audit.json": JSON, "sheet.csv": CSV}, read_audit),
+    Target(
+        "cleaner",
+        make_cleaner,
+        {"c.npz": NPZ},
+        lambda f: LabelCleaner.load(f / "c.npz"),
     ),
     Target("matrix-npy", make_matrices, {"m.npy": NPY}, lambda f: read_matrix(f / "m.npy", 3)),
     Target("matrix-csv", make_matrices, {"m.csv": CSV}, lambda f: read_matrix(f / "m.csv", 3)),
