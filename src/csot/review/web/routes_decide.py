@@ -30,7 +30,8 @@ def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         if sent.way in ("rule", "audit"):
             raise ValueError(f"way={sent.way} has an address of its own")
         wanted = _view(sent.view)  # before anything is saved: an error means that nothing was
-        saved = session.decide(sent.rows, sent.action, sent.label, sent.way, sent.batch)
+        label = sent.label if sent.name is None else session.new_class(sent.name)
+        saved = session.decide(sent.rows, sent.action, label, sent.way, sent.batch)
         answer: dict[str, Any] = {"saved": saved, "progress": pages.progress()}
         answer["decisions"] = [
             {"row": card.row, "decision": card.decision, "label": card.label}
@@ -105,6 +106,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             "n_seen": int((seen.label >= 0).sum()) - odd,
             "n_carried": int(found.carried.sum()),
             "n_disagree": int(found.disagree.sum()),
+            "n_discarded": int(found.discarded.sum()),
             "n_reviewers": len(everyone),
             "command": clean_again(catalogue.run, catalogue.run.path / export.VERIFIED_FILE),
             "votes_command": clean_again(
@@ -134,6 +136,18 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         content = text.encode("utf-8", "surrogateescape")
         return Response(content, media_type=KINDS[name.rpartition(".")[2]], headers=headers)
+
+    @app.post("/api/recompute")
+    def recompute(sent: Sent) -> dict[str, Any]:
+        """Write verified.csv, and say which command cleans the data again with it."""
+        check_stamp(session, sent)
+        path = export.write_verified(catalogue, people())
+        found = export.outcome(catalogue, people(), seen_only=False)
+        return {
+            "command": clean_again(catalogue.run, path),
+            "path": str(path),
+            "rows": int((found.label >= 0).sum()),
+        }
 
     @app.post("/api/export")
     def write(sent: Export) -> dict[str, Any]:
