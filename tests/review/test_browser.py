@@ -410,7 +410,7 @@ def test_accept_all_above_says_what_to_expect(visit: Visit, tmp_path: Path) -> N
         api.expect(page.locator("#toast")).to_contain_text("accepted")
         person = server.session.person
         assert person.decided.sum() > 10
-        assert person.looked.sum() == 10
+        assert person.seen.sum() == 10
         page.keyboard.press("z")
         api.expect(page.locator("#toast")).to_contain_text("undone")
         assert person.decided.sum() == 10
@@ -475,7 +475,7 @@ def test_an_audit_by_keyboard(visit: Visit, tmp_path: Path) -> None:
         page.click("[data-rows='100']")
         page.wait_for_selector(".item[data-row]")
         assert "50 of 100" in page.inner_text("#progress")
-    assert standing(run).looked.sum() == 50
+    assert standing(run).seen.sum() == 50
 
 
 @pytest.fixture(scope="module")

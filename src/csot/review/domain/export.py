@@ -31,7 +31,7 @@ VOTES_FILE = "decisions.csv"
 LARGEST = 4 << 30
 """Bytes of the run's own tasks: some 500 for each of millions of rows."""
 REVIEW = "review"
-"""The column of the corrected table that says who settled a label: a person, or nobody."""
+"""The column of the corrected table that says whether a person settled the label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool)
 
     Rows that were verified before this run stay so, or the next run would forget them.
     """
-    considered = looked_at(people) if seen_only else people
+    considered = only_seen(people) if seen_only else people
     n = len(catalogue)
     label, disagree = consensus(considered, n)
     decided = touched(considered, n)
@@ -168,7 +168,7 @@ def write_exports(
 ) -> dict[str, Path]:
     """All of them into the run."""
     found = outcome(catalogue, people, seen_only)
-    considered = looked_at(people) if seen_only else people
+    considered = only_seen(people) if seen_only else people
     texts = {
         VERIFIED_FILE: verified_csv(catalogue, found)[0],
         REVIEWED_FILE: reviewed_csv(catalogue, found),
@@ -196,13 +196,13 @@ def disagreements_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str
     return csv_text(frame, excel_safe=catalogue.run.excel_safe)
 
 
-def looked_at(people: Mapping[str, Person]) -> dict[str, Person]:
+def only_seen(people: Mapping[str, Person]) -> dict[str, Person]:
     """The same reviewers, without what a rule accepted unseen."""
     return {
         name: Person(
-            np.where(person.looked, person.action, UNDECIDED).astype(np.int8),
-            np.where(person.looked, person.label, -1),
-            person.looked,
+            np.where(person.seen, person.action, UNDECIDED).astype(np.int8),
+            np.where(person.seen, person.label, -1),
+            person.seen,
         )
         for name, person in people.items()
     }
@@ -214,7 +214,7 @@ def _studio_tasks(catalogue: Catalogue) -> list[dict[str, Any]]:
         found = read_json(path, LARGEST)
         if isinstance(found, list) and all(isinstance(task, dict) for task in found):
             return found
-        raise ValueError(f"{path} is not a list of tasks: delete it, and it is made anew")
+        raise ValueError(f"{path} is not a list of tasks: delete it, and it is made again")
     run = catalogue.run
     findings, samples = run.read_findings(), run.read_samples()
     shown = samples if samples is not None and medium_of(samples) != "row" else None

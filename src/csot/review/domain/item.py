@@ -166,7 +166,7 @@ def make_blind_item(session: Session, row: int) -> BlindItem:
     cells = [] if has_image or text else samples.cells(row)
     own = None if has_image or text or cells else samples.axes(row)
     scale = 1.0 if own is None else max(float(np.abs(own).max()), 1e-12)
-    looked = bool(person.looked[row])
+    seen = bool(person.seen[row])
     return BlindItem(
         row=row,
         # The folders of a path are often the given label.
@@ -176,8 +176,8 @@ def make_blind_item(session: Session, row: int) -> BlindItem:
         cells=[(clip(name, 80), clip(cell, 400)) for name, cell in cells],
         bars=[] if own is None else [Bar(float(v) / scale, None, None) for v in own],
         choices=_choices(session, row),
-        is_decided=looked,
-        label=_name(session, int(person.label[row])) if looked else None,
+        is_decided=seen,
+        label=_name(session, int(person.label[row])) if seen else None,
     )
 
 

@@ -38,7 +38,7 @@ class Progress:
     discarded: int
     left: int
     rate: float | None
-    """Decisions a minute."""
+    """Decisions per minute."""
 
     @property
     def minutes_left(self) -> float | None:

@@ -106,10 +106,9 @@ def _resized(path: Path, changed: int, edge: int) -> Picture:
     return Picture(buffer.getvalue(), "image/png" if clear else "image/jpeg")
 
 
-# Files: pictures of rows, by row number, and the package's own scripts and styles.
-
-
 def add_file_routes(app: FastAPI, session: Session, pages: Pages) -> None:
+    """Pictures of rows, by row number, and the package's own scripts and styles."""
+
     @app.get("/static/{name}")
     def static(name: str) -> Response:
         if name not in STATIC:

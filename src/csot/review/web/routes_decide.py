@@ -81,13 +81,12 @@ def _view(sent: str | None) -> Filter | None:
     return None if sent is None else parse_filter(dict(parse_qsl(sent)))
 
 
-# The way out: files to download, or written into the run.
-
 DISAGREEMENTS = "disagreements.csv"
 KINDS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
 def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
+    """Files to download, or written into the run."""
     catalogue = session.catalogue
 
     def people() -> dict[str, Person]:
@@ -96,9 +95,9 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
 
     @app.get("/export")
     def page() -> HTMLResponse:
-        everyone = people()
-        found = export.outcome(catalogue, everyone, seen_only=False)
-        seen = export.outcome(catalogue, everyone, seen_only=True)
+        all_people = people()
+        found = export.outcome(catalogue, all_people, seen_only=False)
+        seen = export.outcome(catalogue, all_people, seen_only=True)
         _, rows, odd = export.verified_csv(catalogue, found)
         values = {
             "n_rows": rows,
@@ -107,7 +106,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             "n_carried": int(found.carried.sum()),
             "n_disagree": int(found.disagree.sum()),
             "n_discarded": int(found.discarded.sum()),
-            "n_reviewers": len(everyone),
+            "n_reviewers": len(all_people),
             "command": clean_again(catalogue.run, catalogue.run.path / export.VERIFIED_FILE),
             "votes_command": clean_again(
                 catalogue.run, catalogue.run.path / export.VOTES_FILE, "--votes"
@@ -118,9 +117,9 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
 
     @app.get("/download/{name}")
     def download(name: str, seen: int = 0) -> Response:
-        everyone = people()
-        found = export.outcome(catalogue, everyone, bool(seen))
-        considered = export.looked_at(everyone) if seen else everyone
+        all_people = people()
+        found = export.outcome(catalogue, all_people, bool(seen))
+        considered = export.only_seen(all_people) if seen else all_people
         if name == export.VERIFIED_FILE:
             text = export.verified_csv(catalogue, found)[0]
         elif name == export.REVIEWED_FILE:
@@ -130,7 +129,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         elif name == export.VOTES_FILE:
             text = export.votes_csv(catalogue, considered)
         elif name == DISAGREEMENTS:
-            text = export.disagreements_csv(catalogue, everyone)
+            text = export.disagreements_csv(catalogue, all_people)
         else:
             raise HTTPException(404, "There is no such file.")
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
