@@ -56,7 +56,7 @@ def test_what_cannot_work_is_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "nowhere does not exist" in fails("nowhere")
     assert "is not a run" in fails(str(tmp_path))
     assert "--allow-remote" in fails(run, "--host", "0.0.0.0", "--no-browser")
-    assert "is no address" in fails(run, "--host", "no.such.host.invalid", "--allow-remote")
+    assert "is not an address" in fails(run, "--host", "no.such.host.invalid", "--allow-remote")
     assert "--reviewer" in fails(run, "--reviewer", " ")
     assert "--reviewer" in fails(run, "--reviewer", "x" * 61)
     with socket.socket() as taken:

@@ -8,14 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from csot.figures.comparison import (
-    Comparison,
-    best_last,
-    draw_curves,
-    latex,
-    rows_for,
-    write_comparison,
-)
+from csot.figures.comparison import Comparison, best_last, latex, rows_for
+from csot.figures.comparison_files import draw_curves, write_comparison
+from csot.figures.comparison_page import _nice_ticks
 from csot.figures.history import draw_history, write_history
 
 
@@ -73,8 +68,36 @@ def test_every_file_is_written(tmp_path: Path) -> None:
     assert names == {"cells.csv", "table.csv", "table.tex", "compare.html"} | pictures
     page = (tmp_path / "compare.html").read_text(encoding="utf-8")
     assert "csot compare &lt;data&gt;" in page
-    assert page.count("data:image/png;base64,") == 2
+    assert "data:image" not in page
+    assert page.count("<svg") == 4, "two curves, two noises"
+    assert page.count('<polygon points="') == 6, "the range over the seeds"
+    assert page.index('data-pick="csot"') < page.index('data-pick="cross_entropy"'), "as printed"
+    assert page.count('data-method="csot" class="on"') == 6
     assert len(pd.read_csv(tmp_path / "table.csv")) == 4
+
+
+def test_the_page_links_each_run(tmp_path: Path) -> None:
+    found = comparison(seeds=1)
+    places = {key: tmp_path / "out" / "runs" / f"{key[0]} {key[1]}" for key in found.histories}
+    for number, place in enumerate(places.values()):
+        place.mkdir(parents=True)
+        if number == 0:
+            (place / "report.html").write_text("")
+    out = tmp_path / "out"
+    write_comparison(Comparison(found.cells, found.histories, places), out, "csot compare")
+    page = (out / "compare.html").read_text(encoding="utf-8")
+    assert '<a href="runs/cross_entropy%20sym%3A0.5/report.html"' in page
+    assert '<a href="runs/csot%20sym%3A0.5"' in page
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (81.3, 81.4), (50.0, 50.0), (0.1, 99.9)])
+def test_ticks_cover_the_range(low: float, high: float) -> None:
+    ticks = _nice_ticks(low, high)
+    assert 2 <= len(ticks) <= 8
+    assert ticks[0] <= low
+    assert ticks[-1] >= high
+    inside = _nice_ticks(1, 300, whole=True, inside=True)
+    assert all(1 <= tick <= 300 and tick == int(tick) for tick in inside)
 
 
 def test_a_method_keeps_its_colour() -> None:

@@ -91,7 +91,7 @@ def test_from_start_to_result(tmp_path: Path) -> None:
     again = Session(run, "ana")
     assert again.auditing.plan is not None
     np.testing.assert_array_equal(again.auditing.plan.rows, longer.rows)
-    assert again.person.looked.sum() == 49
+    assert again.person.seen.sum() == 49
     again.close()
 
 

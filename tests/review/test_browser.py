@@ -12,6 +12,7 @@ import pytest
 
 from browsers import CHROMIUM, NO_BROWSER, running_chromium
 from csot.review.domain.filters import Filter
+from csot.review.domain.ledger import CODES
 from csot.review.domain.session import Session
 from csot.runs import Run
 from report.sample_runs import digits_run, texts_run, write_run
@@ -104,7 +105,7 @@ def test_decide_by_keyboard(visit: Visit, tmp_path: Path) -> None:
         rows.append(int(page.get_attribute(".item", "data-row")))
         page.keyboard.press("c")
         page.keyboard.type("cook")
-        api.expect(page.locator("#choose-list li")).to_have_text(["cooking"])
+        api.expect(page.locator("#choose-list li")).to_have_text(["cooking", "New class “cook”"])
         press(page, "Enter")
         person = server.session.person
         assert person.label[rows[0]] == c.suggested[rows[0]]
@@ -237,6 +238,53 @@ def test_entered_by_a_link_of_another_site(visit: Visit, shown: str) -> None:
     assert "token" not in page.url
 
 
+def test_discards_and_new_classes(visit: Visit, tmp_path: Path) -> None:
+    run = texts(tmp_path)
+    with serving(run) as (server, _):
+        page = visit(server.url, "/one")
+        first = int(page.get_attribute(".item", "data-row"))
+        press(page, "d")
+        second = int(page.get_attribute(".item", "data-row"))
+        page.keyboard.press("c")
+        page.keyboard.type("Ópera")
+        api.expect(page.locator("#choose-list li")).to_have_text(["New class “Ópera”"])
+        press(page, "Enter")
+        api.expect(page.locator("#toast")).to_have_text("Changed: Ópera")
+        page.keyboard.press("c")
+        page.keyboard.type("opera")
+        api.expect(page.locator("#choose-list li").first).to_have_text("Ópera")
+        page.keyboard.press("Escape")
+        person = server.session.person
+        assert server.session.catalogue.name(int(person.label[second])) == "Ópera"
+        assert (person.action[first], person.label[first]) == (CODES["discard"], -1)
+        page.wait_for_selector("html:not([data-busy])")
+        page.keyboard.press("r")
+        api.expect(page.locator("#again-command")).to_contain_text("--verified")
+        assert (run.path / "verified.csv").read_text().splitlines() == [
+            "id,label",
+            f"{second},Ópera",
+        ]
+
+
+def test_a_finger_opens_a_card(visit: Visit, shown: str) -> None:
+    page = visit(shown, "/grid", width=390)
+    card = page.locator(".card").nth(2)
+    row = card.get_attribute("data-row")
+    assert ".png" in card.locator(".file").inner_text(), "the file is named"
+    card.locator(".open").click(force=True)
+    page.wait_for_selector(f'.item[data-row="{row}"]')
+    # Small pictures show their pixels, or are smoothed.
+    style = "getComputedStyle(document.querySelector('.picture img')).imageRendering"
+    page.wait_for_selector("#pixels:visible")
+    assert page.evaluate(style) == "pixelated"
+    page.click("#pixels")
+    assert page.evaluate(style) == "auto"
+    # The end of the page is above the bar.
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    bottom, top = (page.locator(name).bounding_box() for name in ("#item", ".bar"))
+    assert bottom["y"] + bottom["height"] <= top["y"]
+
+
 def test_two_tabs_at_once(visit: Visit, tmp_path: Path) -> None:
     run = texts(tmp_path)
     with serving(run) as (server, _):
@@ -362,7 +410,7 @@ def test_accept_all_above_says_what_to_expect(visit: Visit, tmp_path: Path) -> N
         api.expect(page.locator("#toast")).to_contain_text("accepted")
         person = server.session.person
         assert person.decided.sum() > 10
-        assert person.looked.sum() == 10
+        assert person.seen.sum() == 10
         page.keyboard.press("z")
         api.expect(page.locator("#toast")).to_contain_text("undone")
         assert person.decided.sum() == 10
@@ -396,7 +444,7 @@ def test_an_audit_by_keyboard(visit: Visit, tmp_path: Path) -> None:
         api.expect(page.locator("#toast")).to_have_text(f"Saved: {c.names[1]}")
         page.keyboard.press("c")
         page.keyboard.type("trav")
-        api.expect(page.locator("#choose-list li")).to_have_text(["travel"])
+        api.expect(page.locator("#choose-list li")).to_contain_text(["travel", "New class"])
         press(page, "Enter")
         assert c.names[person.label[plan.rows[1]]] == "travel"
         press(page, "u")
@@ -427,7 +475,7 @@ def test_an_audit_by_keyboard(visit: Visit, tmp_path: Path) -> None:
         page.click("[data-rows='100']")
         page.wait_for_selector(".item[data-row]")
         assert "50 of 100" in page.inner_text("#progress")
-    assert standing(run).looked.sum() == 50
+    assert standing(run).seen.sum() == 50
 
 
 @pytest.fixture(scope="module")

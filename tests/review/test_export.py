@@ -122,7 +122,7 @@ def test_only_what_all_agree_on_is_verified(tmp_path: Path) -> None:
     row = table_of(export.reviewed_csv(c, seen))[rule]
     assert row["review"] == "", "accepted unseen and left out: nobody decided"
     assert row["corrected_label"] == c.names[c.standing[rule]]
-    tasks = json.loads(export.label_studio_json(c, export.looked_at(people)))
+    tasks = json.loads(export.label_studio_json(c, export.only_seen(people)))
     assert {task["data"]["id"] for task in tasks if task["annotations"]} <= {"0", "1", "2"}
     reviewed = table_of(export.reviewed_csv(c, found))
     assert [row["review"] for row in reviewed[:3]] == ["decided", "disagreement", "decided"]

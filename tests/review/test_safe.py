@@ -305,3 +305,18 @@ def test_other_machines_need_a_flag(tmp_path: Path) -> None:
         assert local.enter().get("/").status == 200
         assert local.get("/", Host="evil.example").status == 421
         assert local.get("/", Host=f"192.0.2.7:{local.port}").status == 200
+
+
+def test_a_picture_of_sixteen_bits_is_stretched(tmp_path: Path) -> None:
+    images = pytest.importorskip("PIL.Image")
+    dark = (np.arange(64 * 64).reshape(64, 64) % 900).astype(np.uint16)  # of 65,535
+    images.fromarray(dark).save(tmp_path / "scan.png")
+    for small in (False, True):
+        found = read_picture(Containment(tmp_path), "scan.png", small=small)
+        with images.open(io.BytesIO(found.content)) as shown:
+            low, high = shown.convert("L").getextrema()
+        assert low < 10
+        assert high > 245
+    images.fromarray((dark // 4).astype(np.uint8)).save(tmp_path / "plain.png")
+    plain = read_picture(Containment(tmp_path), "plain.png", small=False)
+    assert plain.content == (tmp_path / "plain.png").read_bytes(), "sent as it is"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import signal
+import sqlite3
 import threading
 import time
 from http.client import HTTPException
@@ -12,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from csot.review.domain import export
 from csot.review.domain.ledger import CODES
 from csot.review.domain.session import Session
-from csot.review.domain.store import Entry, Store
+from csot.review.domain.store import FILE, SCHEMA, Entry, Store
 from csot.runs import Run
-from report.sample_runs import rows_run, write_run
+from report.sample_runs import rows_run, texts_run, write_run
 from review.serving import Client, Nursery
 
 ODD = [
@@ -178,3 +182,58 @@ def test_no_confirmed_decision_is_lost_by_twenty_kills(tmp_path: Path) -> None:
     print(f"{len(confirmed)} decisions confirmed over 20 kills, {len(lost)} lost")
     assert len(confirmed) > 20
     session.close()
+
+
+def test_a_log_of_an_older_version_takes_discards(tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / FILE)
+    old.executescript(SCHEMA.replace("'discard', ", ""))
+    old.execute(
+        "INSERT INTO decision (batch, reviewer, id, action, label, way, time) "
+        "VALUES ('batch-001', 'ana', '1', 'accept', 'cat', 'one', '2026-01-01T00:00:00+00:00')"
+    )
+    old.commit()
+    old.close()
+    store = Store(tmp_path)
+    try:
+        assert store.append([Entry("batch-002", "ana", "2", "discard", None, "one")])
+        assert [entry.action for entry in store.since(0)] == ["accept", "discard"]
+    finally:
+        store.close()
+
+
+def test_new_classes_and_discards(tmp_path: Path) -> None:
+    session = Session(texts_run(tmp_path, 60), "ana")
+    try:
+        size = len(session.catalogue.names)
+        number = session.new_class("  jazz   music ")
+        assert (number, session.catalogue.name(number)) == (size, "jazz music")
+        assert session.new_class("jazz music") == number
+        assert session.new_class("sport") < size, "one that is already there"
+        for name in ("", "x" * 201, "a\x00b"):
+            with pytest.raises(ValueError, match="a class needs a name"):
+                session.new_class(name)
+        session.decide([1], "choose", number, "one", "batch-001")
+        session.decide([2, 3], "discard", None, "grid", "batch-002")
+        found = export.outcome(session.catalogue, session.ledger.people, seen_only=False)
+        assert np.flatnonzero(found.discarded).tolist() == [2, 3]
+        assert export.verified_csv(session.catalogue, found)[0] == "id,label\n1,jazz music\n"
+        lines = list(csv.DictReader(io.StringIO(export.reviewed_csv(session.catalogue, found))))
+        assert [(lines[row]["corrected_label"], lines[row]["review"]) for row in (1, 2)] == [
+            ("jazz music", "decided"),
+            ("", "discarded"),
+        ]
+        session.undo(None, "batch-003")
+        assert not session.person.action[2]
+    finally:
+        session.close()
+
+
+def test_a_new_class_has_the_kind_of_the_others(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", np.arange(20) % 2, [3, 7], np.random.default_rng(0))
+    session = Session(run, "ana")
+    try:
+        assert session.catalogue.name(session.new_class("12")) == "12"
+        with pytest.raises(ValueError, match="of the kind integer, and 'cat' is not"):
+            session.new_class("cat")
+    finally:
+        session.close()

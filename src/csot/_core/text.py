@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 KEPT = "\n\t"
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -27,6 +29,11 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """`printable`, with all white space as single spaces."""
     return printable(" ".join(text.split()))
+
+
+def breakable(name: str) -> Markup:
+    """A name as HTML that may go on in a new line after a separator, but not in mid-word."""
+    return Markup("<wbr>").join(re.split(r"(?<=[_/.,:;-])(?=\w)", name))
 
 
 def _is_harmless(character: str) -> bool:

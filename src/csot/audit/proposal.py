@@ -128,9 +128,6 @@ def _with_known(
     return stratified_share(x, n, sizes, expected)
 
 
-# The audit in Python: from findings to rows to verify, and back to what they say.
-
-
 @dataclass(frozen=True, eq=False)
 class Audit:
     """Rows to verify, in the order in which to verify them. Stopping early is allowed: every first

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from functools import cache
@@ -17,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from csot._core.pictures import Containment
+from csot._core.text import breakable
 from csot.report import charts, confusions, numbers
 from csot.report.annotators import annotator_section
 from csot.report.coded import encode
@@ -145,12 +145,6 @@ def _title(summary: Mapping[str, Any]) -> str:
     source = summary.get("source")
     path = source.get("path") if isinstance(source, dict) else None
     return Path(path).name if isinstance(path, str) else ""
-
-
-def breakable(name: str) -> Markup:
-    """A name as HTML that may go on in a new line after a separator, but not in mid-word."""
-    parts = re.split(r"(?<=[_/.,:;-])(?=\w)", name)
-    return Markup("<wbr>").join(parts)
 
 
 @cache

@@ -49,8 +49,6 @@ def _free_name(table: pd.DataFrame) -> str:
     return name
 
 
-# Findings as tasks for Label Studio, with our suggestion as a prediction.
-
 Medium = Literal["image", "text", "row"]
 
 TAGS: dict[Medium, str] = {"image": "Image", "text": "Text", "row": "Text"}

@@ -37,7 +37,7 @@ class Verdicts:
     posterior: npt.NDArray[np.floating[Any]]
     given: Ints
     predicted: Ints
-    """The likeliest class if the label is not looked at."""
+    """The likeliest class if the label is ignored."""
     prediction: npt.NDArray[np.floating[Any]]
     """Its probability."""
     corrected: Ints

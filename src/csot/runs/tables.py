@@ -124,9 +124,6 @@ def _each(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
     return pd.DataFrame(columns, index=frame.index).rename(columns=change)
 
 
-# Tables to CSV and Parquet and back, without losing what hostile text can hold.
-
-
 def has_parquet() -> bool:
     """Whether pyarrow is installed."""
     return importlib.util.find_spec("pyarrow") is not None

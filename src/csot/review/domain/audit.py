@@ -81,14 +81,14 @@ class Auditing:
 
         What a rule accepted was not seen, and counts for nothing.
         """
-        found: Ints = np.where(person.looked, person.label, -1)[plan.rows]
+        found: Ints = np.where(person.seen, person.label, -1)[plan.rows]
         return found
 
     def next_row(self, plan: Plan, person: Person, row: int | None = None) -> int | None:
         """The next undecided row after ``row``; at the end, the first that was passed over."""
         order = plan.rows.tolist()
         start = order.index(row) + 1 if row in order else 0
-        left = (other for other in order[start:] + order[:start] if not person.looked[other])
+        left = (other for other in order[start:] + order[:start] if not person.seen[other])
         return next(left, None)
 
     def previous_row(self, plan: Plan, row: int) -> int | None:
@@ -117,12 +117,12 @@ class Auditing:
 
     def state(self, plan: Plan, person: Person) -> State:
         truth = self.truth(plan, person)
-        looked = person.looked[plan.rows]
+        seen = person.seen[plan.rows]
         judged = bool((truth >= 0).any())
         return State(
             planned=len(plan),
-            done=int(looked.sum()),
-            unsure=int((looked & (truth < 0)).sum()),
+            done=int(seen.sum()),
+            unsure=int((seen & (truth < 0)).sum()),
             margin=forecast(plan, self.population, len(plan), truth).margin,
             result=assess(plan, self.population, truth) if judged else None,
             offers=self.further_offers(plan, truth),

@@ -31,7 +31,7 @@ VOTES_FILE = "decisions.csv"
 LARGEST = 4 << 30
 """Bytes of the run's own tasks: some 500 for each of millions of rows."""
 REVIEW = "review"
-"""The column of the corrected table that says who settled a label: a person, or nobody."""
+"""The column of the corrected table that says whether a person settled the label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,8 @@ class Outcome:
     touched: Bools
     carried: Bools
     """Verified before this run, and not decided again."""
+    discarded: Bools
+    """Somebody discarded the row, and nobody gave it a label."""
 
 
 def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool) -> Outcome:
@@ -51,12 +53,17 @@ def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool)
 
     Rows that were verified before this run stay so, or the next run would forget them.
     """
-    considered = looked_at(people) if seen_only else people
+    considered = only_seen(people) if seen_only else people
     n = len(catalogue)
     label, disagree = consensus(considered, n)
     decided = touched(considered, n)
     carried = catalogue.locked & ~decided
-    return Outcome(np.where(carried, catalogue.standing, label), disagree, decided, carried)
+    discarded = np.zeros(n, dtype=np.bool_)
+    for person in considered.values():
+        discarded |= person.action == CODES["discard"]
+    discarded &= (label < 0) & ~disagree
+    final = np.where(carried, catalogue.standing, label)
+    return Outcome(final, disagree, decided, carried, discarded)
 
 
 def verified_csv(catalogue: Catalogue, found: Outcome) -> tuple[str, int, int]:
@@ -74,7 +81,7 @@ def verified_csv(catalogue: Catalogue, found: Outcome) -> tuple[str, int, int]:
 
 
 def votes_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
-    """A row per reviewer and decided row: id, annotator, label; what is unsure is no vote."""
+    """A row per reviewer and decided row: id, annotator, label. Unsure rows have no vote."""
     cells = [
         (catalogue.ids[row], name, catalogue.names[person.label[row]])
         for name, person in sorted(people.items())
@@ -88,7 +95,8 @@ def reviewed_csv(catalogue: Catalogue, found: Outcome) -> str:
     """The user's table with ``corrected_label`` as it is after the review.
 
     Where nobody decided, the label is the suggestion of the run; the column ``review`` tells the
-    two apart, and marks what reviewers were unsure of or disagree on, where the given label stays.
+    two apart, and marks what reviewers were unsure of or disagree on, where the given label stays,
+    and what they discarded, which has no label.
     """
     table = read_own_table(catalogue.run, catalogue.ids)
     if table is None:
@@ -101,8 +109,11 @@ def reviewed_csv(catalogue: Catalogue, found: Outcome) -> str:
     open_ = found.touched & (found.label < 0)
     final = np.where(found.label >= 0, found.label, catalogue.standing)
     final = np.where(open_, catalogue.given, final)
+    final = np.where(found.discarded, -1, final)
     words = np.select(
-        [found.label >= 0, found.disagree, open_], ["decided", "disagreement", "unsure"], ""
+        [found.label >= 0, found.disagree, found.discarded, open_],
+        ["decided", "disagreement", "discarded", "unsure"],
+        "",
     )
     names = [catalogue.name(label) or "" for label in final.tolist()]
     labels = dict(zip(catalogue.ids, names, strict=True))
@@ -157,7 +168,7 @@ def write_exports(
 ) -> dict[str, Path]:
     """All of them into the run."""
     found = outcome(catalogue, people, seen_only)
-    considered = looked_at(people) if seen_only else people
+    considered = only_seen(people) if seen_only else people
     texts = {
         VERIFIED_FILE: verified_csv(catalogue, found)[0],
         REVIEWED_FILE: reviewed_csv(catalogue, found),
@@ -185,13 +196,13 @@ def disagreements_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str
     return csv_text(frame, excel_safe=catalogue.run.excel_safe)
 
 
-def looked_at(people: Mapping[str, Person]) -> dict[str, Person]:
+def only_seen(people: Mapping[str, Person]) -> dict[str, Person]:
     """The same reviewers, without what a rule accepted unseen."""
     return {
         name: Person(
-            np.where(person.looked, person.action, UNDECIDED).astype(np.int8),
-            np.where(person.looked, person.label, -1),
-            person.looked,
+            np.where(person.seen, person.action, UNDECIDED).astype(np.int8),
+            np.where(person.seen, person.label, -1),
+            person.seen,
         )
         for name, person in people.items()
     }
@@ -203,7 +214,7 @@ def _studio_tasks(catalogue: Catalogue) -> list[dict[str, Any]]:
         found = read_json(path, LARGEST)
         if isinstance(found, list) and all(isinstance(task, dict) for task in found):
             return found
-        raise ValueError(f"{path} is not a list of tasks: delete it, and it is made anew")
+        raise ValueError(f"{path} is not a list of tasks: delete it, and it is made again")
     run = catalogue.run
     findings, samples = run.read_findings(), run.read_samples()
     shown = samples if samples is not None and medium_of(samples) != "row" else None
@@ -234,10 +245,10 @@ def _annotation(
         "type": "choices",
         "value": {"choices": [label]},
     }
-    unsure = person.action[row] == CODES["unsure"]
+    no_label = person.action[row] in (CODES["unsure"], CODES["discard"])
     return {
         "result": [] if label is None else [choice],
-        "was_cancelled": bool(unsure),
+        "was_cancelled": bool(no_label),
         "meta": {"reviewer": name},
     }
 

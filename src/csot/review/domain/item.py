@@ -18,7 +18,13 @@ KEYS = "1234567890"
 TEXT_LIMIT = 20_000
 CARD_TEXT = 280
 ID_LIMIT = 300
-DONE = {"accept": "accepted", "keep": "kept", "choose": "changed", "unsure": "unsure"}
+DONE = {
+    "accept": "accepted",
+    "keep": "kept",
+    "choose": "changed",
+    "unsure": "unsure",
+    "discard": "discarded",
+}
 WORDS = {code: DONE[action] for action, code in CODES.items()}
 
 
@@ -46,6 +52,8 @@ class Card:
 
     row: int
     id: str
+    file: str
+    """The last part of an id that is a path."""
     given: str | None
     suggested: str | None
     differs: bool
@@ -110,6 +118,7 @@ def make_card(session: Session, row: int, similarity: float | None = None) -> Ca
     return Card(
         row=row,
         id=clip(whole(c.ids[row]), ID_LIMIT),
+        file=clip(whole(c.ids[row]).rpartition("/")[2], ID_LIMIT),
         given=_name(session, int(c.given[row])),
         suggested=_name(session, int(c.suggested[row])),
         differs=bool(c.given[row] != c.suggested[row]),
@@ -135,7 +144,7 @@ def make_item(session: Session, row: int) -> Item:
         for name, person in sorted(session.ledger.people.items()):
             if name != session.reviewer and person.action[row]:
                 label = c.name(int(person.label[row]))
-                others.append((name, label or "unsure"))
+                others.append((name, label or WORDS[int(person.action[row])]))
     return Item(
         card=card,
         status=STATUSES[int(c.status[row])],
@@ -157,7 +166,7 @@ def make_blind_item(session: Session, row: int) -> BlindItem:
     cells = [] if has_image or text else samples.cells(row)
     own = None if has_image or text or cells else samples.axes(row)
     scale = 1.0 if own is None else max(float(np.abs(own).max()), 1e-12)
-    looked = bool(person.looked[row])
+    seen = bool(person.seen[row])
     return BlindItem(
         row=row,
         # The folders of a path are often the given label.
@@ -167,8 +176,8 @@ def make_blind_item(session: Session, row: int) -> BlindItem:
         cells=[(clip(name, 80), clip(cell, 400)) for name, cell in cells],
         bars=[] if own is None else [Bar(float(v) / scale, None, None) for v in own],
         choices=_choices(session, row),
-        is_decided=looked,
-        label=_name(session, int(person.label[row])) if looked else None,
+        is_decided=seen,
+        label=_name(session, int(person.label[row])) if seen else None,
     )
 
 

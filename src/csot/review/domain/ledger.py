@@ -39,7 +39,7 @@ class Person:
     action: npt.NDArray[np.int8]
     label: Ints
     """-1 where undecided or unsure."""
-    looked: Bools
+    seen: Bools
     """Decided, and not by a rule."""
     stacks: dict[int, list[Standing]] = field(default_factory=dict)
     batches: dict[str, list[int]] = field(default_factory=dict)
@@ -59,10 +59,10 @@ class Person:
         last = stack[-1] if stack else None
         self.action[row] = UNDECIDED if last is None else last.code
         self.label[row] = -1 if last is None else last.label
-        self.looked[row] = last is not None and last.way != "rule"
+        self.seen[row] = last is not None and last.way != "rule"
 
     def rate(self) -> float | None:
-        """Decisions a minute over the last streak, or None if there is none."""
+        """Decisions per minute over the last streak, or None if there is none."""
         times = self.times[-STREAK:]
         start = len(times) - 1
         while start > 0 and times[start] - times[start - 1] < PAUSE:

@@ -1,6 +1,6 @@
 """How often the suggestions are right, by the decisions on them.
 
-Decisions of a rule count for nothing here: nobody looked. Within a band of confidence the rows
+Decisions of a rule count for nothing here: nobody saw them. Within a band of confidence the rows
 decided are taken as a sample of the rest, k of n right:
 
     band:     Wilson's interval of k / n
@@ -50,7 +50,7 @@ def wilson(right: int, judged: int) -> Estimate:
 
 def suggestions_judged(catalogue: Catalogue, person: Person) -> Bools:
     """Changes that the reviewer looked at and gave a label."""
-    return catalogue.changes & person.looked & (person.label >= 0)
+    return catalogue.changes & person.seen & (person.label >= 0)
 
 
 def bands(catalogue: Catalogue, person: Person) -> list[Band]:

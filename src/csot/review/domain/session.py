@@ -17,8 +17,12 @@ from csot.review.domain.precision import left_above
 from csot.review.domain.samples import Samples
 from csot.review.domain.store import UNDO, Action, Entry, Store, Way
 from csot.runs import Run
+from csot.runs.tables import from_text, to_text
 
 NAME_LIMIT = 60
+CLASS_LIMIT = 200
+"""Characters of a new class."""
+WITHOUT_LABEL = ("unsure", "discard")
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,10 @@ class Progress:
     kept: int
     chosen: int
     unsure: int
+    discarded: int
     left: int
     rate: float | None
-    """Decisions a minute."""
+    """Decisions per minute."""
 
     @property
     def minutes_left(self) -> float | None:
@@ -84,7 +89,7 @@ class Session:
         entries = []
         for row in dict.fromkeys(rows):
             final = self._label(row, action, label)
-            if final is None and action != "unsure":
+            if final is None and action not in WITHOUT_LABEL:
                 if way in ("one", "audit"):
                     raise ValueError(f"row {row} has no label to {action}: choose a class")
                 continue
@@ -93,6 +98,21 @@ class Session:
             self.store.append(entries)
             self.ledger.refresh()
         return len(entries)
+
+    def new_class(self, name: str) -> int:
+        """The number of a class that a reviewer typed; it may already be there."""
+        name = " ".join(name.split())
+        if not name or len(name) > CLASS_LIMIT or not name.isprintable():
+            raise ValueError(f"a class needs a name of 1 to {CLASS_LIMIT} printable characters")
+        kind = self.catalogue.run.label_kind
+        try:
+            is_fit = to_text(from_text(name, kind), kind) == name
+        except ValueError:
+            is_fit = False
+        if not is_fit and name not in self.catalogue.numbers:
+            raise ValueError(f"the labels of this run are of the kind {kind}, and {name!r} is not")
+        with self.lock:
+            return self.catalogue.number(name)
 
     def accept_above(self, threshold: float, expected: int, batch: str) -> int:
         """Accept every undecided suggestion of at least that confidence.
@@ -140,6 +160,7 @@ class Session:
             kept=int(count[CODES["keep"]]),
             chosen=int(count[CODES["choose"]]),
             unsure=int(count[CODES["unsure"]]),
+            discarded=int(count[CODES["discard"]]),
             left=int((flagged & ~person.decided).sum()),
             rate=rate,
         )
@@ -154,6 +175,7 @@ class Session:
             "keep": int(catalogue.given[row]),
             "choose": -1 if label is None else label,
             "unsure": -1,
+            "discard": -1,
         }[action]
         return found if 0 <= found < len(catalogue.names) else None
 
@@ -161,7 +183,7 @@ class Session:
         """Named by what it does: choosing the suggested class is accepting it."""
         catalogue = self.catalogue
         if label is None:
-            action = "unsure"
+            action = "discard" if action == "discard" else "unsure"
         elif label == catalogue.given[row]:
             action = "keep"
         else:

@@ -21,8 +21,9 @@ from csot._core.files import check_file
 
 FILE = "decisions.sqlite"
 UNDO = "undo"
-Action = Literal["accept", "keep", "choose", "unsure"]
-ACTIONS: tuple[Action, ...] = ("accept", "keep", "choose", "unsure")
+Action = Literal["accept", "keep", "choose", "unsure", "discard"]
+ACTIONS: tuple[Action, ...] = ("accept", "keep", "choose", "unsure", "discard")
+"""The log stores names; codes are made from the order, so new actions come last."""
 Way = Literal["one", "grid", "rule", "audit"]
 """How the decision was made: by itself, in a grid, unseen by "accept all above", or in an audit,
 where no suggestion is shown."""
@@ -34,8 +35,9 @@ CREATE TABLE IF NOT EXISTS decision (
   batch TEXT NOT NULL,   -- what was decided at one stroke, and is undone at one
   reviewer TEXT NOT NULL,
   id TEXT NOT NULL,      -- of the sample
-  action TEXT NOT NULL CHECK (action IN ('accept', 'keep', 'choose', 'unsure', 'undo')),
-  label TEXT,            -- NULL for unsure and undo
+  action TEXT NOT NULL
+    CHECK (action IN ('accept', 'keep', 'choose', 'unsure', 'discard', 'undo')),
+  label TEXT,            -- NULL for unsure, discard and undo
   way TEXT NOT NULL CHECK (way IN ('one', 'grid', 'rule', 'audit')),
   undoes TEXT,           -- the batch that an undo takes back
   time TEXT NOT NULL     -- UTC
@@ -90,7 +92,7 @@ class Store:
             is_virtual = str(sql).upper().lstrip().startswith("CREATE VIRTUAL")
             if kind not in ("table", "index") or is_virtual:
                 raise sqlite3.DatabaseError(f"it holds a {kind}, which csot review never makes")
-        self._allow_audits()
+        self._migrate()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -147,11 +149,12 @@ class Store:
         with naming(self.path, "a record of decisions", "move it away"):
             return [_entry(*row) for row in rows]
 
-    def _allow_audits(self) -> None:
-        """A log from before there were audits refuses them: copy it into a table that does not."""
+    def _migrate(self) -> None:
+        """Copy the log of an older version, which refuses audits or discards, into a new table."""
         with self._transaction() as base:
             made = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'decision'"
-            if "'audit'" in base.execute(made).fetchone()[0]:
+            sql = base.execute(made).fetchone()[0]
+            if "'audit'" in sql and "'discard'" in sql:
                 return
             base.execute("ALTER TABLE decision RENAME TO decision_before")
             base.execute("DROP INDEX decision_batch")

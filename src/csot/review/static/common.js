@@ -91,11 +91,26 @@ window.csot = (() => {
   };
   const remember = (batch) => keep([...done(), batch]);
 
-  // Pictures: small ones stay sharp, missing ones say why.
-  document.addEventListener("load", (event) => {
-    const image = event.target;
-    if (image.tagName === "IMG" && image.naturalWidth <= 96) image.classList.add("tiny");
-  }, true);
+  // Pictures: small ones show their pixels or are smoothed, missing ones say why.
+  const stored = (name) => { try { return localStorage.getItem(name); } catch (_) { return null; } };
+  if (stored("csot-pixels") === "smooth") root.dataset.smooth = "";
+  const startPixels = () => {
+    const button = byId("pixels");
+    const name = () => { button.textContent = "smooth" in root.dataset ? "Pixels" : "Smooth"; };
+    button.addEventListener("click", () => {
+      if ("smooth" in root.dataset) delete root.dataset.smooth; else root.dataset.smooth = "";
+      try { localStorage.setItem("csot-pixels", "smooth" in root.dataset ? "smooth" : "pixels"); } catch (_) { /* private window */ }
+      name();
+    });
+    name();
+  };
+  const markTiny = (image) => {
+    if (image.tagName !== "IMG" || !image.naturalWidth || image.naturalWidth > 128) return;
+    image.classList.add("tiny");
+    const button = byId("pixels");
+    if (button) button.hidden = false;
+  };
+  document.addEventListener("load", (event) => markTiny(event.target), true);
   document.addEventListener("error", async (event) => {
     const image = event.target;
     if (image.tagName !== "IMG") return;
@@ -112,6 +127,8 @@ window.csot = (() => {
   // Choose a class: type to search, arrows and Enter, or a click.
   const SHOWN = 200;
   let classes = [];
+  // Without accents and case, so that "cafe" finds "Café".
+  const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   let loading = null;
   const load = () => {
     loading ??= ask("/api/classes").then((answer) => { classes = answer.names; });
@@ -130,42 +147,48 @@ window.csot = (() => {
       if (node) node.scrollIntoView({ block: "nearest" });
     };
     const search = () => {
-      const wanted = text.value.trim().toLowerCase();
-      const place = (name) => { const low = name.toLowerCase(); return low === wanted ? 0 : low.startsWith(wanted) ? 1 : low.includes(wanted) ? 2 : 9; };
+      const typed = text.value.trim().replace(/\s+/g, " ");
+      const wanted = plain(typed);
+      const place = (name) => { const low = plain(name); return low === wanted ? 0 : low.startsWith(wanted) ? 1 : low.includes(wanted) ? 2 : 9; };
       found = classes.map((name, number) => ({ name, number, place: place(name) })).filter((one) => one.place < 9);
       found.sort((a, b) => a.place - b.place || a.number - b.number);
+      // Last in the list, so that Enter takes it only if nothing else fits.
+      const total = found.length;
+      found = found.slice(0, SHOWN);
+      if (typed && !classes.includes(typed)) found.push({ name: `New class “${typed}”`, number: typed, isNew: true });
       at = 0;
-      list.replaceChildren(...found.slice(0, SHOWN).map((one) => {
+      list.replaceChildren(...found.map((one, i) => {
         const node = document.createElement("li");
-        node.id = `class-${one.number}`;
+        node.id = one.isNew ? "class-new" : `class-${one.number}`;
         node.setAttribute("role", "option");
-        node.dataset.label = one.number;
+        node.dataset.place = i;
+        if (!one.isNew) node.dataset.label = one.number;
         const name = document.createElement("bdi");
         name.textContent = one.name;
         node.append(name);
         return node;
       }));
-      byId("choose-count").textContent = found.length > SHOWN ? `${SHOWN} of ${found.length} classes` : `${found.length} ${found.length === 1 ? "class" : "classes"}`;
+      byId("choose-count").textContent = total > SHOWN ? `${SHOWN} of ${total} classes` : `${total} ${total === 1 ? "class" : "classes"}`;
       mark();
     };
     return new Promise((chosen) => {
       let label = null;
-      const take = (number) => { label = number; dialog.close(); };
+      const take = (one) => { label = one.number; if (one.isNew) loading = null; dialog.close(); };
       const keys = (event) => {
         const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
         if (step) {
-          at = Math.max(0, Math.min(at + step, Math.min(found.length, SHOWN) - 1));
+          at = Math.max(0, Math.min(at + step, found.length - 1));
           mark();
           event.preventDefault();
         } else if (event.key === "Enter") {
           event.preventDefault();
-          if (found[at]) take(found[at].number);
+          if (found[at]) take(found[at]);
         }
         event.stopPropagation();
       };
       const click = (event) => {
-        const node = event.target.closest("[data-label]");
-        if (node) take(Number(node.dataset.label));
+        const node = event.target.closest("[data-place]");
+        if (node) take(found[Number(node.dataset.place)]);
       };
       const end = () => {
         text.removeEventListener("input", search);
@@ -222,10 +245,38 @@ window.csot = (() => {
     form.addEventListener("change", () => { if (pointed) form.requestSubmit(); });
     form.addEventListener("submit", (event) => { event.preventDefault(); act(); });
   };
+  // The bar at the bottom hides nothing: the page is as much longer as the bar is high.
+  const clearBar = () => {
+    const bar = document.querySelector(".bar");
+    if (!bar) return;
+    const sheet = new CSSStyleSheet();
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+    new ResizeObserver(() => sheet.replaceSync(`body { padding-bottom: ${bar.offsetHeight + 28}px; }`)).observe(bar);
+  };
+  // Recompute: write the decisions, and show the command that takes them back.
+  const recompute = alone(async () => {
+    byId("again").showModal();
+    const answer = await post("/api/recompute", {});
+    byId("again-words").textContent = `${answer.rows.toLocaleString("en-GB")} verified labels are in ${answer.path}. This cleans the data again with them; then start the review anew:`;
+    byId("again-command").textContent = answer.command;
+  });
+  const startRecompute = () => {
+    byId("recompute").addEventListener("click", recompute);
+    byId("again-copy").addEventListener("click", async () => {
+      try { await navigator.clipboard.writeText(byId("again-command").textContent); toast("Copied."); } catch (_) { toast("Select the command to copy it."); }
+    });
+    onKeys({ r: recompute });
+  };
+  // A class is sent by its number, a new one by its name.
+  const asLabel = (label) => (label === undefined ? {} : typeof label === "string" ? { name: label } : { label });
   const ready = () => { root.dataset.ready = ""; };
 
   document.addEventListener("DOMContentLoaded", () => {
     startTheme();
+    startPixels();
+    startRecompute();
+    clearBar();
+    document.querySelectorAll("img").forEach(markTiny);
     const here = document.querySelector("nav a[aria-current]");
     if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;
     const filters = byId("filters");
@@ -240,5 +291,5 @@ window.csot = (() => {
     if (byId("choose")) load();
     if (!document.querySelector("script[defer]")) ready();
   });
-  return { byId, ask, post, newBatch, decide, undo, remember, toast, announce, choose, alone, onKeys, onButtons, onPick, showProgress, ready };
+  return { byId, asLabel, ask, post, newBatch, decide, undo, remember, toast, announce, choose, alone, onKeys, onButtons, onPick, showProgress, ready };
 })();

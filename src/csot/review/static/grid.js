@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { byId, decide, undo, toast, choose, alone, onKeys, onButtons, onPick, ready } = window.csot;
+  const { byId, asLabel, decide, undo, toast, choose, alone, onKeys, onButtons, onPick, ready } = window.csot;
   const grid = byId("grid");
   const cards = () => [...grid.children];
   const isOn = (card) => card.getAttribute("aria-selected") === "true";
@@ -41,7 +41,7 @@
     tell();
   };
 
-  const DONE = ["accepted", "kept", "changed", "unsure"];
+  const DONE = ["accepted", "kept", "changed", "unsure", "discarded"];
   const show = (decisions) => {
     const byRow = new Map(cards().map((card) => [Number(card.dataset.row), card]));
     decisions.forEach(({ row, decision, label }) => {
@@ -50,14 +50,14 @@
       card.classList.remove(...DONE);
       if (decision) card.classList.add(decision);
       card.querySelector(".decision").textContent = decision === "changed" ? `changed: ${label}` : decision;
-      card.setAttribute("aria-label", `${card.getAttribute("aria-label").replace(/, (accepted|kept|changed|unsure)$/, "")}${decision ? `, ${decision}` : ""}`);
+      card.setAttribute("aria-label", `${card.getAttribute("aria-label").replace(/, (accepted|kept|changed|unsure|discarded)$/, "")}${decision ? `, ${decision}` : ""}`);
     });
   };
   const act = (action, label) => alone(async () => {
     const list = selected();
     if (!list.length) { toast("Nothing is selected: Space selects one, S all."); return; }
     const rows = list.map((card) => Number(card.dataset.row));
-    const answer = await decide({ rows, action, way: "grid", ...(label === undefined ? {} : { label }) });
+    const answer = await decide({ rows, action, way: "grid", ...asLabel(label) });
     show(answer.decisions);
     list.forEach((card) => mark(card, false));
     tell();
@@ -96,19 +96,19 @@
 
   grid.addEventListener("click", (event) => {
     const number = cards().indexOf(event.target.closest(".card"));
-    if (number < 0) return;
+    if (number < 0 || event.target.closest(".open")) return;
     if (event.shiftKey) { range(anchor, number); tell(); } else toggle(number);
     focus(number);
   });
   grid.addEventListener("dblclick", (event) => open(cards().indexOf(event.target.closest(".card"))));
   const actions = {
-    accept: () => act("accept"), keep: () => act("keep"), unsure: () => act("unsure"), choose: chooseClass,
+    accept: () => act("accept"), keep: () => act("keep"), unsure: () => act("unsure"), discard: () => act("discard"), choose: chooseClass,
     undo: takeBack, all,
   };
   onButtons(actions);
   const within = (work) => () => { const at = focused(); if (at < 0) return false; work(at); return true; };
   onKeys({
-    a: actions.accept, k: actions.keep, u: actions.unsure, c: actions.choose, "/": actions.choose, z: actions.undo,
+    a: actions.accept, k: actions.keep, u: actions.unsure, d: actions.discard, c: actions.choose, "/": actions.choose, z: actions.undo,
     Backspace: actions.undo, s: all, " ": within(toggle), x: within(toggle), Enter: within(open),
     n: () => turn("next"), p: () => turn("previous"), Escape: () => { cards().forEach((card) => mark(card, false)); tell(); },
     ArrowRight: move(() => 1), ArrowLeft: move(() => -1), ArrowDown: move(columns), ArrowUp: move(() => -columns()),

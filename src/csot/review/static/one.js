@@ -1,7 +1,7 @@
 "use strict";
 // Rows one by one: with suggestions, or in an audit, without.
 (() => {
-  const { byId, ask, decide, undo, toast, announce, choose, alone, onKeys, onButtons, ready } = window.csot;
+  const { byId, asLabel, ask, decide, undo, toast, announce, choose, alone, onKeys, onButtons, ready } = window.csot;
   const place = byId("item");
   const { query, base, api, way } = place.dataset;
   const row = () => { const item = place.querySelector("[data-row]"); return item ? Number(item.dataset.row) : null; };
@@ -21,13 +21,13 @@
     announce(heading ? heading.innerText : place.innerText);
     ahead(item.ahead);
   };
-  const WORDS = { accept: "Accepted", keep: "Kept", choose: "Changed", unsure: "Unsure" };
+  const WORDS = { accept: "Accepted", keep: "Kept", choose: "Changed", unsure: "Unsure", discard: "Discarded" };
   const act = (action, label) => alone(async () => {
     const number = row();
     if (number === null) return;
-    const answer = await decide({ rows: [number], action, way, view: query, ...(label === undefined ? {} : { label }) }, api);
+    const answer = await decide({ rows: [number], action, way, view: query, ...asLabel(label) }, api);
     const [made] = answer.decisions;
-    toast(made.label === null ? WORDS.unsure : `${made.decision[0].toUpperCase()}${made.decision.slice(1)}: ${made.label}`);
+    toast(made.label === null ? WORDS[action] : `${made.decision[0].toUpperCase()}${made.decision.slice(1)}: ${made.label}`);
     show(answer.item);
   })();
   const step = (by) => alone(async () => {
@@ -55,13 +55,13 @@
     return true;
   };
   const actions = {
-    accept: () => act("accept"), keep: () => act("keep"), unsure: () => act("unsure"), choose: chooseClass,
+    accept: () => act("accept"), keep: () => act("keep"), unsure: () => act("unsure"), discard: () => act("discard"), choose: chooseClass,
     undo: takeBack, next: () => step(1), previous: () => step(-1), help: () => byId("help").showModal(),
   };
-  if (way === "audit") ["accept", "keep"].forEach((name) => { actions[name] = () => false; });
+  if (way === "audit") ["accept", "keep", "discard"].forEach((name) => { actions[name] = () => false; });
   onButtons(actions);
   onKeys({
-    a: actions.accept, k: actions.keep, u: actions.unsure, c: actions.choose, "/": actions.choose,
+    a: actions.accept, k: actions.keep, u: actions.unsure, d: actions.discard, c: actions.choose, "/": actions.choose,
     z: actions.undo, Backspace: actions.undo, n: actions.next, ArrowRight: actions.next, p: actions.previous,
     ArrowLeft: actions.previous, "?": actions.help,
     ...Object.fromEntries([0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((number) => [number, () => likely(number)])),

@@ -52,9 +52,6 @@ def _detail(error: Exception) -> str:
     return str(error.detail)
 
 
-# The application: addresses and what answers them.
-
-
 def make_app(session: Session) -> FastAPI:
     """Without the guard, which the server puts around it."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from csot._core.text import breakable
 from csot.review.domain.filters import Filter
 from csot.review.domain.item import chance, make_card, make_item, percent, points, whole
 from csot.review.domain.session import Session
@@ -53,6 +54,7 @@ DECIDED_WORDS = {
     "keep": "Kept",
     "choose": "Other class",
     "unsure": "Unsure",
+    "discard": "Discarded",
 }
 ORDER_WORDS = {
     "score": "Worst first",
@@ -84,6 +86,7 @@ class Pages:
         self._environment.filters["percent"] = percent
         self._environment.filters["chance"] = chance
         self._environment.filters["points"] = points
+        self._environment.filters["breakable"] = breakable
         self._environment.globals.update(
             version=_version(self.static),
             stamp=catalogue.stamp,

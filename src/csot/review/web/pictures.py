@@ -52,6 +52,7 @@ def read_picture(allowed: Containment, name: str, small: bool) -> Picture:
     content = read_file(path, MAX_BYTES)
     kind = kind_of_picture(content)
     as_is = kind is not None and len(content) <= (SENT_AS_IS if not small else 32 * 1024)
+    as_is = as_is and not (is_deep(content) and has_pillow())
     if as_is and kind is not None:
         return Picture(content, kind)
     if has_pillow():
@@ -66,6 +67,15 @@ def kind_of_picture(content: bytes) -> str | None:
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in SIGNATURES if content.startswith(start)), None)
+
+
+def is_deep(content: bytes) -> bool:
+    """A grey PNG of 16 bits, which browsers show as nearly black if it uses few of them."""
+    return (
+        content.startswith(SIGNATURES[0][0])
+        and content[24:25] == b"\x10"
+        and (content[25:26] in (b"\0", b"\4"))
+    )
 
 
 @lru_cache(maxsize=512)
@@ -96,10 +106,9 @@ def _resized(path: Path, changed: int, edge: int) -> Picture:
     return Picture(buffer.getvalue(), "image/png" if clear else "image/jpeg")
 
 
-# Files: pictures of rows, by row number, and the package's own scripts and styles.
-
-
 def add_file_routes(app: FastAPI, session: Session, pages: Pages) -> None:
+    """Pictures of rows, by row number, and the package's own scripts and styles."""
+
     @app.get("/static/{name}")
     def static(name: str) -> Response:
         if name not in STATIC:

@@ -28,6 +28,8 @@ class Decide(Sent):
     way: Way
     label: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     """The number of the class, for `choose`."""
+    name: Annotated[str, Field(max_length=200)] | None = None
+    """The name of a class that is not in the list yet, instead of its number."""
     view: Annotated[str, Field(max_length=500)] | None = None
     """The filter, as in the address: then the next row comes with the answer."""
 

@@ -93,7 +93,8 @@ def add_audit_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         (row,) = sent.rows
         if row not in plan.rows:
             raise ValueError(f"row {row} is not in the audit")
-        saved = session.decide(sent.rows, sent.action, sent.label, "audit", sent.batch)
+        number = sent.label if sent.name is None else session.new_class(sent.name)
+        saved = session.decide(sent.rows, sent.action, number, "audit", sent.batch)
         following = auditing.next_row(plan, session.person, row)
         if following is None:  # so that the command on the next page works as it is
             write_verified(session.catalogue, session.ledger.people)

@@ -8,10 +8,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
-from csot.review.domain.agreement import agreement_values, confusions, measured, oddities
 from csot.review.domain.filters import Filter, parse_filter
 from csot.review.domain.precision import bands, forecast
 from csot.review.domain.session import Session
+from csot.review.web.overviews import agreement_values, confusions, measured, oddities
 from csot.review.web.pages import Pages
 
 PAGE = 60
@@ -68,12 +68,11 @@ def _after(session: Session, wanted: Filter, rows: list[int]) -> int | None:
     return session.selector.step(wanted, session.person, rows[-1], 1) if rows else None
 
 
-# Pages that add up: overview, precision, reviewers. GET only; nothing here changes anything.
-
 THRESHOLDS = (0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 def add_number_routes(app: FastAPI, session: Session, pages: Pages) -> None:
+    """Overview, precision and reviewers. GET only; nothing here changes anything."""
     catalogue = session.catalogue
 
     @app.get("/")

@@ -30,7 +30,8 @@ def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         if sent.way in ("rule", "audit"):
             raise ValueError(f"way={sent.way} has an address of its own")
         wanted = _view(sent.view)  # before anything is saved: an error means that nothing was
-        saved = session.decide(sent.rows, sent.action, sent.label, sent.way, sent.batch)
+        label = sent.label if sent.name is None else session.new_class(sent.name)
+        saved = session.decide(sent.rows, sent.action, label, sent.way, sent.batch)
         answer: dict[str, Any] = {"saved": saved, "progress": pages.progress()}
         answer["decisions"] = [
             {"row": card.row, "decision": card.decision, "label": card.label}
@@ -80,13 +81,12 @@ def _view(sent: str | None) -> Filter | None:
     return None if sent is None else parse_filter(dict(parse_qsl(sent)))
 
 
-# The way out: files to download, or written into the run.
-
 DISAGREEMENTS = "disagreements.csv"
 KINDS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
 def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
+    """Files to download, or written into the run."""
     catalogue = session.catalogue
 
     def people() -> dict[str, Person]:
@@ -95,9 +95,9 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
 
     @app.get("/export")
     def page() -> HTMLResponse:
-        everyone = people()
-        found = export.outcome(catalogue, everyone, seen_only=False)
-        seen = export.outcome(catalogue, everyone, seen_only=True)
+        all_people = people()
+        found = export.outcome(catalogue, all_people, seen_only=False)
+        seen = export.outcome(catalogue, all_people, seen_only=True)
         _, rows, odd = export.verified_csv(catalogue, found)
         values = {
             "n_rows": rows,
@@ -105,7 +105,8 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             "n_seen": int((seen.label >= 0).sum()) - odd,
             "n_carried": int(found.carried.sum()),
             "n_disagree": int(found.disagree.sum()),
-            "n_reviewers": len(everyone),
+            "n_discarded": int(found.discarded.sum()),
+            "n_reviewers": len(all_people),
             "command": clean_again(catalogue.run, catalogue.run.path / export.VERIFIED_FILE),
             "votes_command": clean_again(
                 catalogue.run, catalogue.run.path / export.VOTES_FILE, "--votes"
@@ -116,9 +117,9 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
 
     @app.get("/download/{name}")
     def download(name: str, seen: int = 0) -> Response:
-        everyone = people()
-        found = export.outcome(catalogue, everyone, bool(seen))
-        considered = export.looked_at(everyone) if seen else everyone
+        all_people = people()
+        found = export.outcome(catalogue, all_people, bool(seen))
+        considered = export.only_seen(all_people) if seen else all_people
         if name == export.VERIFIED_FILE:
             text = export.verified_csv(catalogue, found)[0]
         elif name == export.REVIEWED_FILE:
@@ -128,12 +129,24 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         elif name == export.VOTES_FILE:
             text = export.votes_csv(catalogue, considered)
         elif name == DISAGREEMENTS:
-            text = export.disagreements_csv(catalogue, everyone)
+            text = export.disagreements_csv(catalogue, all_people)
         else:
             raise HTTPException(404, "There is no such file.")
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         content = text.encode("utf-8", "surrogateescape")
         return Response(content, media_type=KINDS[name.rpartition(".")[2]], headers=headers)
+
+    @app.post("/api/recompute")
+    def recompute(sent: Sent) -> dict[str, Any]:
+        """Write verified.csv, and say which command cleans the data again with it."""
+        check_stamp(session, sent)
+        path = export.write_verified(catalogue, people())
+        found = export.outcome(catalogue, people(), seen_only=False)
+        return {
+            "command": clean_again(catalogue.run, path),
+            "path": str(path),
+            "rows": int((found.label >= 0).sum()),
+        }
 
     @app.post("/api/export")
     def write(sent: Export) -> dict[str, Any]:

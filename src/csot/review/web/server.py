@@ -49,7 +49,7 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Count while no request is being answered; more bytes do not start the count anew."""
+        """Count while no request is being answered; more bytes do not restart the count."""
         answering = self.cycle is not None and not self.cycle.response_complete
         if answering:
             self._stop()
@@ -66,8 +66,6 @@ class PatientProtocol(H11Protocol):
             self._timer.cancel()
             self._timer = None
 
-
-# The server: a socket, an address to open, and a clean end.
 
 HOST = "127.0.0.1"
 PORT = 8470
@@ -163,7 +161,7 @@ def _bind(host: str, port: int | None) -> socket.socket:
                 host, wanted, type=socket.SOCK_STREAM
             )[0]
         except (socket.gaierror, OverflowError) as error:
-            raise ValueError(f"--host {host} --port {wanted} is no address: {error}") from error
+            raise ValueError(f"--host {host} --port {wanted} is not an address: {error}") from error
         made = socket.socket(family, kind, protocol)
         try:
             if os.name == "posix":  # elsewhere it would let two servers share the port
