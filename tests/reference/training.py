@@ -262,3 +262,33 @@ def mentor_weight(loss: float, average: float, percent: float, gamma: float = 1.
     if percent <= 90:
         return 1.0 if loss - average <= 0 else 0.0
     return min(1.0, max(0.0, 1 - (loss - average) / gamma))
+
+
+def even_selection(
+    divergence: Sequence[float], labels: Sequence[int], classes: int
+) -> tuple[set[int], float]:
+    """UniCon: R, the share of labelled rows below their mean; the int(R N / C) smallest per class.
+
+    Rows with a label of -1 are not counted.
+    """
+    rows = [i for i, label in enumerate(labels) if label >= 0]
+    mean = sum(divergence[i] for i in rows) / len(rows)
+    below = sum(divergence[i] < mean for i in rows)
+    kept: set[int] = set()
+    for c in range(classes):
+        members = sorted((i for i in rows if labels[i] == c), key=lambda i: divergence[i])
+        kept |= set(members[: below // classes])
+    return kept, below / len(rows)
+
+
+def pair_contrast(first: Array, second: Array, temperature: float, *, both: bool = True) -> float:
+    """SimCLR of unit vectors: one positive, the other view, and 2B - 2 negatives.
+
+    Without `both`, over the rows of the first view only.
+    """
+    rows, count = [*first, *second], len(first)
+    losses = []
+    for i in range(2 * count if both else count):
+        scores = {j: np.exp(sum(rows[i] * z) / temperature) for j, z in enumerate(rows) if j != i}
+        losses.append(-np.log(scores[(i + count) % (2 * count)] / sum(scores.values())))
+    return float(np.mean(losses))
