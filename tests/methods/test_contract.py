@@ -52,6 +52,7 @@ def settings_for(name: str, epochs: int) -> dict[str, Any]:
         "head_norm": "none",
         "first_stage": max(1, epochs // 2),
         "second_stage": 1,
+        "plus_epochs": max(1, epochs // 3),
     }
     return {key: value for key, value in short.items() if key in fields}
 

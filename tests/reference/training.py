@@ -262,3 +262,89 @@ def mentor_weight(loss: float, average: float, percent: float, gamma: float = 1.
     if percent <= 90:
         return 1.0 if loss - average <= 0 else 0.0
     return min(1.0, max(0.0, 1 - (loss - average) / gamma))
+
+
+def even_selection(
+    divergence: Sequence[float], labels: Sequence[int], classes: int
+) -> tuple[set[int], float]:
+    """UniCon: R, the share of labelled rows below their mean; the int(R N / C) smallest per class.
+
+    Rows with a label of -1 are not counted.
+    """
+    rows = [i for i, label in enumerate(labels) if label >= 0]
+    mean = sum(divergence[i] for i in rows) / len(rows)
+    below = sum(divergence[i] < mean for i in rows)
+    kept: set[int] = set()
+    for c in range(classes):
+        members = sorted((i for i in rows if labels[i] == c), key=lambda i: divergence[i])
+        kept |= set(members[: below // classes])
+    return kept, below / len(rows)
+
+
+def pair_contrast(first: Array, second: Array, temperature: float, *, both: bool = True) -> float:
+    """SimCLR of unit vectors: one positive, the other view, and 2B - 2 negatives.
+
+    Without `both`, over the rows of the first view only.
+    """
+    rows, count = [*first, *second], len(first)
+    losses = []
+    for i in range(2 * count if both else count):
+        scores = {j: np.exp(sum(rows[i] * z) / temperature) for j, z in enumerate(rows) if j != i}
+        losses.append(-np.log(scores[(i + count) % (2 * count)] / sum(scores.values())))
+    return float(np.mean(losses))
+
+
+def twice_voted(
+    features: Array, labels: Sequence[int], count: int, classes: int
+) -> tuple[set[int], list[int]]:
+    """MOIT: trusted rows, and the winner of each row's second vote. -1 is no label, and no vote."""
+    total = len(labels)
+
+    def vote(ballots: Sequence[int]) -> list[list[int]]:
+        votes = []
+        for i in range(total):
+            chosen = nearest(features, i, count, [j for j in range(total) if j != i])
+            votes.append([sum(ballots[j] == c for j in chosen) for c in range(classes)])
+        return votes
+
+    def winners(votes: list[list[int]]) -> list[int]:
+        return [row.index(max(row)) if max(row) else -1 for row in votes]
+
+    second = vote(winners(vote(labels)))
+    voted = winners(second)
+    members = [[i for i in range(total) if labels[i] == c] for c in range(classes)]
+    wins = sorted(sum(voted[i] == c for i in rows) for c, rows in enumerate(members))
+    middle = wins[(classes - 1) // 2]
+    trusted = set()
+    for c, rows in enumerate(members):
+        trusted |= set(sorted(rows, key=lambda i: -second[i][c])[:middle])
+    return trusted, voted
+
+
+def interpolated_contrast(
+    units: Sequence[Array],
+    labels: Sequence[int],
+    mixes: Sequence[tuple[float, Sequence[int]]],
+    temperature: float,
+    memory: Sequence[Array],
+    memory_labels: Sequence[int],
+) -> float:
+    """MOIT: 2B unit vectors, of both views; for each view the weight of a row and its partners.
+
+    Keys are the memory and the other 2B - 1 rows. A row's other view is its positive whatever its
+    label; the same holds for the views of its partner.
+    """
+    count = len(labels)
+    keys = [*memory, *units]
+    owners = [-1] * len(memory) + [*range(count)] * 2
+    named = [*memory_labels, *labels, *labels]
+    total = 0.0
+    for m, z in enumerate(units):
+        keep, partners = mixes[m // count]
+        others = [k for k in range(len(keys)) if k != m + len(memory)]
+        scores = {k: np.exp(sum(z * keys[k]) / temperature) for k in others}
+        for weight, i in ((keep, m % count), (1 - keep, partners[m % count])):
+            same = [k for k in others if owners[k] == i or (named[k] == labels[i] >= 0)]
+            logs = [np.log(scores[k] / sum(scores.values())) for k in same]
+            total -= weight * float(np.mean(logs))
+    return total / (2 * count)

@@ -24,19 +24,21 @@ def one_stream(
 
 def side_by_side(
     sets: Mapping[Stream, Tensor],
-    size: int,
+    size: int | Mapping[Stream, int],
     generator: torch.Generator,
     *,
     led_by: Stream | None = None,
 ) -> Steps:
     """Steps that take a batch of every set; shorter sets start again. Empty sets are left out.
 
-    The number of steps is that of the longest set, or of the set `led_by` unless it is empty.
+    Batches have the same `size`, or one per stream. The number of steps is that of the set with
+    most batches, or of the set `led_by` unless it is empty.
     """
     present = {stream: rows for stream, rows in sets.items() if len(rows)}
-    leaders = [present[led_by]] if led_by in present else list(present.values())
-    steps = max((max(1, len(rows) // size) for rows in leaders), default=0)
-    endless = {stream: _endless(rows, size, generator) for stream, rows in present.items()}
+    sizes = dict.fromkeys(present, size) if isinstance(size, int) else size
+    leaders = [led_by] if led_by in present else list(present)
+    steps = max((max(1, len(present[one]) // sizes[one]) for one in leaders), default=0)
+    endless = {stream: _endless(rows, sizes[stream], generator) for stream, rows in present.items()}
     for _ in range(steps):
         yield {stream: next(batches) for stream, batches in endless.items()}
 

@@ -4,7 +4,7 @@ A method has one or more networks (`Method.networks`); what it does with them is
 
     warmup_loss     cross-entropy before the method's own loss       ot_filter, `Turns`
     peer_logits     two networks on the same view of a batch         co_teaching, decoupling
-    Turns           each network trains on the other one's split     dividemix, nce
+    Turns           each network trains on the other one's split     dividemix, nce, unicon
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Turns(nn.Module):
         The labels that each network would keep.
     has_split : Tensor, bool
         Whether `trust` and `clean` have been set.
+    unlabelled_batch : int
+        Size of the batches of unlabelled rows; by default that of the labelled ones.
     """
 
     trust: Tensor
@@ -83,6 +85,7 @@ class Turns(nn.Module):
         self.register_buffer("trust", torch.zeros(2, rows))
         self.register_buffer("clean", torch.zeros(2, rows, dtype=torch.bool))
         self.register_buffer("has_split", torch.zeros((), dtype=torch.bool))
+        self.unlabelled_batch = context.batch_size
         self.epoch = 0
         self.steps_taken = [0, 0]
 
@@ -100,13 +103,11 @@ class Turns(nn.Module):
         context = self.context
         for number in range(2):
             kept = self.clean[1 - number].cpu()[context.rows]
-            labelled = Stream(Role.LABELLED, number)
-            sets = {
-                labelled: context.rows[kept],
-                Stream(Role.UNLABELLED, number): context.rows[~kept],
-            }
+            labelled, unlabelled = Stream(Role.LABELLED, number), Stream(Role.UNLABELLED, number)
+            sets = {labelled: context.rows[kept], unlabelled: context.rows[~kept]}
+            sizes = {labelled: context.batch_size, unlabelled: self.unlabelled_batch}
             leader = labelled if self.led_by_labelled else None
-            yield from side_by_side(sets, context.batch_size, context.order, led_by=leader)
+            yield from side_by_side(sets, sizes, context.order, led_by=leader)
 
     def _warmup_steps(self) -> Steps:
         """Both networks in one step: they share nothing, so it is a step of each."""
