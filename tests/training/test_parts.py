@@ -17,7 +17,7 @@ from csot._core.ranks import Ranks
 from csot.data.samples import InMemory
 from csot.methods.core.contract import Judgement, Split
 from csot.runs.findings import check_findings
-from csot.training.build import generator_for, make_optimiser, moments, rows_to_train_on
+from csot.training.build import generator_for, make_optimiser, mean_and_spread, rows_to_train_on
 from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig, learning_rate
 from csot.training.evaluate import accuracy, average_statistics, split_accuracy
 from csot.training.loop import best_epoch, prefetch
@@ -168,10 +168,10 @@ def test_an_error_in_the_reading_thread_is_raised() -> None:
         list(stream)
 
 
-def test_moments() -> None:
+def test_mean_and_spread() -> None:
     values = np.random.default_rng(0).normal(3, 2, (50, 3))
     values[:, 2] = 7
-    mean, spread = moments(InMemory(torch.from_numpy(values)))
+    mean, spread = mean_and_spread(InMemory(torch.from_numpy(values)))
     np.testing.assert_allclose(mean, values.mean(0), rtol=1e-5)
     np.testing.assert_allclose(spread[:2], values.std(0)[:2], rtol=1e-5)
     assert spread[2] == 1
