@@ -118,10 +118,11 @@ class Estimate:
 
 def duration(seconds: float) -> str:
     """In words: 40 seconds, 12 minutes, 3.5 hours, 2.1 days."""
-    units = (("second", 1, 90), ("minute", 60, 5400), ("hour", 3600, 172_800))
-    fitting = (found for *found, limit in units if seconds < limit)
-    unit, size = next(fitting, ["day", 86_400])
-    count = seconds / int(size)
+    unit, size = "day", 86_400
+    for name, scale, limit in (("hour", 3600, 172_800), ("minute", 60, 5400), ("second", 1, 90)):
+        if seconds < limit:
+            unit, size = name, scale
+    count = seconds / size
     shown = f"{count:.1f}" if unit in ("hour", "day") and count < 10 else f"{count:.0f}"
     shown = shown.removesuffix(".0")
     return f"{shown} {unit}{'' if shown == '1' else 's'}"
