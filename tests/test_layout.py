@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audit": {"_core", "runs"},
     "curriculum": {"ot"},
     "allocation": {"ot"},
+    "relabeller": {"ot", "curriculum", "allocation"},
     "embed": {"_core", "data"},
     "report": {"_core", "runs"},
     "review": {"_core", "runs", "audit"},

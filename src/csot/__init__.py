@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from csot.ot import ConvergenceWarning as ConvergenceWarning
     from csot.ot import Plan as Plan
     from csot.ot import solve
+    from csot.relabeller import Relabeller as Relabeller
     from csot.training import Trained as Trained
     from csot.training import train
 
@@ -33,6 +34,7 @@ _HOMES = {
     "ConvergenceWarning": "ot",
     "LabelCleaner": "clean",
     "Plan": "ot",
+    "Relabeller": "relabeller",
     "Trained": "training",
     "allocate": "allocation",
     "clean_dataset": "clean",
@@ -52,6 +54,7 @@ __all__ = [
     "ConvergenceWarning",
     "LabelCleaner",
     "Plan",
+    "Relabeller",
     "Trained",
     "allocate",
     "clean_dataset",

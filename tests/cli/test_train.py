@@ -22,8 +22,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert result.exit_code == 0, result.output
     for text in ("csot on digits, preset digits, noise sym:0.5", "held out", "labels corrected"):
         assert text in result.stdout
-    assert "csot predict" in result.stdout
-    assert result.stderr == ""
+    assert "parameters on cpu: 2 epochs of 180 rows" in result.stdout
+    assert "it takes about" in result.stdout
+    # Too short to learn anything; what a longer run prints is tested in tests/training/test_gate.
+    assert "does not predict held-out labels" in result.stderr
     return out
 
 

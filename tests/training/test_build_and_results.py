@@ -168,7 +168,7 @@ def test_an_error_in_the_reading_thread_is_raised() -> None:
         list(stream)
 
 
-def test_moments() -> None:
+def test_mean_and_spread() -> None:
     values = np.random.default_rng(0).normal(3, 2, (50, 3))
     values[:, 2] = 7
     mean, spread = mean_and_spread(InMemory(torch.from_numpy(values)))

@@ -12,6 +12,7 @@ from csot.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from csot.training.config import RunConfig
+    from csot.training.estimate import Workload
 
 SHOWN = 12
 """Number of epochs in a live table; all of them are in metrics.csv."""
@@ -39,6 +40,8 @@ class Epochs:
         self._live: Live | None = None
         self._history: list[dict[str, float]] = []
         self._header: list[str] = []
+        self._left = ""
+        self._has_estimated = False
 
     def __enter__(self) -> Epochs:
         return self
@@ -53,14 +56,26 @@ class Epochs:
             f"{config.method} on {config.data}, preset {config.preset or 'none'}, "
             f"noise {config.noise}"
         )
+
+    def on_ready(self, workload: Workload) -> None:
+        self._terminal.say(workload.words())
         if self._terminal.shows_progress:
             self._live = self._terminal.live()
             self._live.__enter__()
 
+    def on_estimate(self, seconds: float) -> None:
+        from csot.training.estimate import duration
+
+        self._left = f", about {duration(seconds)} left"
+        if not self._has_estimated:
+            self._has_estimated = True
+            self._terminal.say(f"it takes about {duration(seconds)} more, by what is done so far")
+
     def on_step(self, step: int) -> None:
         if self._live is not None and step % 10 == 0:
             running = len(self._history) + 1
-            self._live.update(self._table(f"epoch {running} of {self._epochs}, step {step}"))
+            place = f"epoch {running} of {self._epochs}, step {step}{self._left}"
+            self._live.update(self._table(place))
 
     def on_epoch(self, history: list[dict[str, float]]) -> None:
         self._history = history

@@ -132,7 +132,13 @@ def train(
                 force=force,
                 tensorboard=tensorboard,
                 excel_safe=excel_safe,
-                progress=Progress(epochs.on_step, epochs.on_epoch, epochs.on_start),
+                progress=Progress(
+                    epochs.on_step,
+                    epochs.on_epoch,
+                    epochs.on_start,
+                    epochs.on_ready,
+                    epochs.on_estimate,
+                ),
             )
         if trained.summary:
             show_trained(trained.summary, out, terminal)
@@ -180,4 +186,12 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
         f"results are in {out}: report.html, curves.png, findings.csv, metrics.csv, checkpoints/"
     )
     called, run = shlex.join(program()), shlex.quote(str(out))
+    if summary.get("informative") is False:
+        terminal.warn(str(summary["warning"]))
+        return
+    if summary.get("informative") is None:
+        terminal.say(
+            "no rows were held out, so it was not tested whether the network predicts labels "
+            "better than chance (--set holdout=0.1)"
+        )
     terminal.say(f"next: {called} review {run}; {called} predict {run} DATA --out predictions.csv")

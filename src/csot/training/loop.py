@@ -41,17 +41,20 @@ from csot.training.build import (
 )
 from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.config import RunConfig, learning_rate
+from csot.training.estimate import Estimate, Workload
 from csot.training.evaluate import (
     Evaluator,
     average_statistics,
     check_parameters,
     describe_divergence,
     evaluate,
+    held_out,
 )
+from csot.training.gate import HeldOutTest, check_held_out
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
-HOLDOUT, CHOICES, ORDER, DROPOUT = range(4)
+HOLDOUT, CHOICES, ORDER, DROPOUT, GATE = range(5)
 """Random streams."""
 
 
@@ -67,11 +70,17 @@ class Progress:
         Called with the records of all epochs so far.
     on_start : callable
         Called with the configuration before the data are read.
+    on_ready : callable
+        Called with the `Workload` before the first epoch.
+    on_estimate : callable
+        Called with the estimated seconds that remain, after the first steps and after each epoch.
     """
 
     on_step: Callable[[int], None] = lambda step: None
     on_epoch: Callable[[list[Record]], None] = lambda history: None
     on_start: Callable[[RunConfig], None] = lambda config: None
+    on_ready: Callable[[Workload], None] = lambda workload: None
+    on_estimate: Callable[[float], None] = lambda seconds: None
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,8 @@ class Finished:
     """(n,) rows trained on; the others were held out."""
     is_first: bool
     """Whether this is the process that writes the results."""
+    held_out: HeldOutTest | None = None
+    """Whether held-out labels are predicted better than chance; None where none were held out."""
 
 
 def run_loop(
@@ -119,6 +130,10 @@ def run_loop(
 
     history = resume(checkpoints, method, optimiser)
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
+    workload = workload_of(config, method, len(rows), fabric.device.type, len(history))
+    estimate = Estimate(workload, progress.on_estimate)
+    if fabric.is_global_zero:
+        progress.on_ready(workload)
     for epoch in range(len(history) + 1, training.epochs + 1):
         context.generator = generator_for(seed, CHOICES, epoch)
         context.order = generator_for(seed, ORDER, epoch)
@@ -152,6 +167,7 @@ def run_loop(
                 method.after_step(batch)
                 if fabric.is_global_zero:
                     progress.on_step(step)
+                    estimate.step(step)
             # Drop the gradients of an incomplete group of steps.
             wrapped_optimiser.zero_grad()
             record |= means.read(ranks)
@@ -170,13 +186,20 @@ def run_loop(
                 state = {"optimiser": optimiser.state_dict(), "history": history}
                 checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
             progress.on_epoch(history)
+            estimate.epoch(epoch)
 
     fabric.barrier()
     context.generator = generator_for(seed, CHOICES, training.epochs + 1)
     method.eval()
     with torch.no_grad():
         judgement = method.judge()
-    return Finished(history, best_epoch(history), judgement, rows, fabric.is_global_zero)
+    tested = None
+    held = held_out(len(data), rows).nonzero()[:, 0]
+    if len(held):
+        found = evaluator.log_probs(method, method.predict, data.train.subset(held))
+        generator = generator_for(seed, GATE)
+        tested = check_held_out(found.argmax(-1).cpu(), data.labels[held], generator)
+    return Finished(history, best_epoch(history), judgement, rows, fabric.is_global_zero, tested)
 
 
 def start_fabric(config: RunConfig) -> Fabric:
@@ -212,6 +235,20 @@ def destroy_process_group() -> None:
     """
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def workload_of(config: RunConfig, method: Method, rows: int, device: str, done: int) -> Workload:
+    """Describe what the run is going to do."""
+    return Workload(
+        network=config.training.network.name,
+        networks=len(method.networks),
+        parameters=sum(value.numel() for value in method.parameters() if value.requires_grad),
+        rows=rows,
+        epochs=config.training.epochs,
+        batch_size=config.training.batch_size,
+        device=device,
+        done=done,
+    )
 
 
 def set_learning_rate(optimiser: Optimizer, method: Method, config: RunConfig, epoch: int) -> float:

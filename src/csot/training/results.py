@@ -26,32 +26,41 @@ from csot.training.loop import Finished, Record
 
 PICTURES = 5000
 """Number of images written for report and review if the data are arrays: worst labels first."""
+UNINFORMATIVE_NOTE = "held-out labels are not predicted"
+UNINFORMATIVE_REASON = "The network does not predict held-out labels, so this one cannot be judged."
 
 
-def findings_of(data: TrainingData, judgement: Judgement, rows: Tensor) -> pd.DataFrame:
+def findings_of(
+    data: TrainingData, judgement: Judgement, rows: Tensor, informative: bool = True
+) -> pd.DataFrame:
     """One verdict per row, held-out rows included.
 
     A label is replaced if the method trusts its verdict and the verdict is another class; if it
-    does not trust it, the given label is kept and the row is `uncertain`.
+    does not trust it, the given label is kept and the row is `uncertain`. With `informative` false
+    no verdict is given on any label.
     """
     given = data.labels.numpy()
     posterior = judgement.posterior.double().cpu().numpy()
-    trusted = judgement.trusted.cpu().numpy()
     best = posterior.argmax(1)
     labelled = given >= 0
+    trusted = judgement.trusted.cpu().numpy() & informative
+    if not informative:
+        posterior = believing(posterior, given)
     changes = trusted & labelled & (best != given)
     corrected = np.where(changes | ~labelled, best, given)
     status = np.where(changes, "corrected", "clean").astype(object)
     status[~trusted | ~labelled] = "uncertain"
     confidence = posterior[np.arange(len(given)), corrected]
-    scores = judgement.scores.double().cpu().numpy()
+    scores = judgement.scores.double().cpu().numpy() if informative else confidence
     held = np.ones(len(given), dtype=bool)
     held[rows.cpu().numpy()] = False
-    note = np.where(held, "held out", "").astype(object)
+    note = np.where(held, "held out", "" if informative else UNINFORMATIVE_NOTE).astype(object)
     note[~labelled] = "no label given"
     names = np.array([*data.class_names, None], dtype=object)
     verdicts = Verdicts(posterior, given, best, posterior.max(1), corrected, changes)
     reason = reasons(verdicts, data.class_names)
+    if not informative:
+        reason[:] = UNINFORMATIVE_REASON
     reason[held] += " Held out of training."
     return findings_table(
         pd.Index(data.ids, dtype=object),
@@ -65,6 +74,17 @@ def findings_of(data: TrainingData, judgement: Judgement, rows: Tensor) -> pd.Da
         note=note,
         reason=reason,
     )
+
+
+def believing(
+    posterior: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """The posterior (N, C) if the given labels are believed; rows without one keep theirs."""
+    believed = posterior.copy()
+    rows = np.flatnonzero(labels >= 0)
+    believed[rows] = 0.0
+    believed[rows, labels[rows]] = 1.0
+    return believed
 
 
 def sample_table(data: TrainingData, findings: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -111,12 +131,16 @@ def write_results(
 ) -> None:
     """Write all results, the summary last: it marks the run as finished."""
     run = Run(folder.path)
-    findings = findings_of(data, finished.judgement, finished.rows)
+    informative = finished.held_out is None or finished.held_out.informative
+    findings = findings_of(data, finished.judgement, finished.rows, informative)
+    posterior = finished.judgement.posterior.double().cpu().numpy()
+    if not informative:
+        posterior = believing(posterior, data.labels.numpy())
     samples = sample_table(data, findings, folder.path)
     folder.write_metrics(finished.history)
     run.write_findings(findings)
     run.write_samples(samples)
-    run.write_probabilities(finished.judgement.posterior.cpu().numpy())
+    run.write_probabilities(posterior.astype(np.float32))
     if finished.judgement.features is not None:
         run.write_features(principal_axes(finished.judgement.features.double().cpu().numpy()))
     own = pd.DataFrame({"id": findings.index, GIVEN: findings[GIVEN]}, index=findings.index)
@@ -127,7 +151,7 @@ def write_results(
         class_names=list(data.class_names),
         only_flagged=True,
     )
-    run.write_summary(summary_of(config, data, noisy, finished, findings))
+    run.write_summary(summary_of(config, data, noisy, finished, findings, posterior))
 
 
 def summary_of(
@@ -136,14 +160,20 @@ def summary_of(
     noisy: NoisyLabels,
     finished: Finished,
     findings: pd.DataFrame,
+    posterior: npt.NDArray[np.float64],
 ) -> dict[str, Any]:
     """Counts, accuracies as fractions, settings and versions."""
-    posterior = finished.judgement.posterior.double().cpu().numpy()
-    history = finished.history
+    history, tested = finished.history, finished.held_out
+    informative = None if tested is None else tested.informative
+    labels = data.labels.numpy()
     return {
         **count_findings(findings, list(data.class_names)),
-        "noise_rate": estimated_noise_rate(posterior, data.labels.numpy()),
-        "noise_matrix": estimated_noise_matrix(posterior, data.labels.numpy()),
+        "informative": informative,
+        "warning": tested.words() if tested is not None and not tested.informative else "",
+        "held_out": None if tested is None else tested.as_dict(),
+        # Nothing is known of the noise where the labels cannot be judged.
+        "noise_rate": estimated_noise_rate(posterior, labels) if informative is not False else None,
+        "noise_matrix": estimated_noise_matrix(posterior, labels),
         "class_prior": posterior.mean(0),
         "method": config.method,
         "preset": config.preset,
