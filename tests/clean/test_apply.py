@@ -102,12 +102,16 @@ def test_decisions_come_first_and_are_not_bound_by_confidence(tmp_path: Path) ->
     flipped = 1 - int(session.catalogue.given[other])
     session.decide([keep], "choose", given, "one", "a")
     session.decide([other], "choose", flipped, "one", "b")
+    session.decide([session.catalogue.row_of["60"]], "discard", None, "one", "c")
     session.close()
     done = apply_corrections(run.path, tmp_path / "fixed.npz", min_confidence=1.0)
     changed = done.changes.set_index("id")
     assert "0" not in changed.index
     assert changed.loc["50", "source"] == "reviewed"
     assert set(changed["source"]) == {"reviewed"}
+    assert pd.isna(changed.loc["60", "new_label"])
+    with np.load(done.path) as written:
+        assert written["labels"][60] == ""
 
 
 def test_changed_data_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ for more rows continues it.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +16,8 @@ import numpy as np
 import pandas as pd
 
 from csot._core.atomic import write_text
+from csot._core.errors import FileError, clip, listed, naming
+from csot._core.files import read_json
 from csot.audit.design import Plan, Population, Stratum, draw_plan, population_of
 from csot.audit.proposal import Audit
 from csot.runs import Run
@@ -27,6 +28,8 @@ from csot.runs.tables import from_text, read_text_csv, to_text, write_csv
 
 FILE = "audit.json"
 FORMAT = 1
+LARGEST = 64 << 20
+"""Bytes: some 100 for each of half a million rows."""
 VERIFIED_LABEL = "verified_label"
 
 
@@ -38,8 +41,8 @@ def read_plan(run: Run, row_of: Mapping[str, int]) -> Plan | None:
     path = run.path / FILE
     if not path.exists():
         return None
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    with naming(path, "an audit that this csot reads", "move it away and start anew"):
+        found: dict[str, Any] = read_json(path, LARGEST)
         if found["format"] != FORMAT:
             raise ValueError(f"format {found['format']}")
         if found["findings"] != _digest(run):
@@ -50,10 +53,6 @@ def read_plan(run: Run, row_of: Mapping[str, int]) -> Plan | None:
             stratum=np.array([row["stratum"] for row in found["rows"]], dtype=np.int64),
             seed=int(found["seed"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is not an audit that this csot reads ({error}): move it away and start anew"
-        ) from error
 
 
 def start_plan(
@@ -121,13 +120,13 @@ def read_sheet(path: Path, run: Run, audit: Audit) -> tuple[list[Any], int]:
     """The label of each row of the audit, None where the cell is empty; and how many ids of the
     file are not in the audit. `verified.csv` will do as well."""
     if not path.exists():
-        raise ValueError(f"{path} does not exist (--results)")
+        raise FileError(f"{path} does not exist (`results`)")
     table = read_text_csv(path)
     column = next((name for name in (VERIFIED_LABEL, "label") if name in table), None)
     if ID not in table or column is None:
-        raise ValueError(
-            f"{path} needs the columns {ID!r} and {VERIFIED_LABEL!r} (--results); it has "
-            f"{list(table.columns)}"
+        raise FileError(
+            f"{path} needs the columns {ID!r} and {VERIFIED_LABEL!r} (`results`); it has "
+            f"{listed(table.columns)}"
         )
     names = {to_text(label, run.label_kind) for label in audit.classes}
     names |= {to_text(label, run.label_kind) for label in run.read_summary()["class_names"]}
@@ -136,12 +135,15 @@ def read_sheet(path: Path, run: Run, audit: Audit) -> tuple[list[Any], int]:
         if not cell:
             continue
         if cell not in names:
-            raise ValueError(
-                f"{path}: the label {cell!r} of id {key!r} is not a class of the run "
-                f"({', '.join(sorted(names)[:8])}{' ...' if len(names) > 8 else ''})"
+            raise FileError(
+                f"{path}: the label {clip(repr(cell))} of id {clip(repr(key))} is not a class of "
+                f"the run ({listed(sorted(names), 8)})"
             )
         if filled.setdefault(key, cell) != cell:
-            raise ValueError(f"{path}: id {key!r} has two labels, {filled[key]!r} and {cell!r}")
+            raise FileError(
+                f"{path}: id {clip(repr(key))} has two labels, {clip(repr(filled[key]))} and "
+                f"{clip(repr(cell))}"
+            )
     ids = [to_text(key, run.id_kind) for key in audit.index[audit.positions]]
     labels = [from_text(filled.get(key, ""), run.label_kind) for key in ids]
     return labels, len(set(filled) - set(ids))

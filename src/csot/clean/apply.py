@@ -18,7 +18,7 @@ import pandas as pd
 from csot._core.files import refuse_overlap
 from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
-from csot.review.domain.decisions import read_decisions
+from csot.review.domain.decisions import Decisions, read_decisions
 from csot.runs import Run
 from csot.runs.findings import CONFIDENCE, CORRECTED, GIVEN, ID
 from csot.runs.tables import kind_of, to_text, write_csv, write_parquet
@@ -51,7 +51,8 @@ def apply_corrections(
 
     A folder of images becomes a folder with one sub-folder per class; a table a table, and arrays
     arrays, of the same columns and names. What people decided in the review comes first, then what
-    the run corrected. The list of changes is written beside ``out``.
+    the run corrected. Discarded rows lose their label; images without one are left out. The list of
+    changes is written beside ``out``.
 
     Parameters
     ----------
@@ -147,10 +148,8 @@ def _final_labels(
                 f"the data of {run.path} has changed since: {name!r} was labelled {given!r} and is "
                 f"now {own!r}; run csot clean again"
             )
-        new, who = _decide(finding, decisions.get(name, name), name in decisions, classes)
-        if who == CORRECTION and finding[CONFIDENCE] < min_confidence:
-            continue
-        if new is not None and new != given:
+        new, who = _decide(name, finding, decisions, classes, min_confidence)
+        if new != given:
             labels[row] = new
             changes.append((name, given, new, finding[CONFIDENCE], who))
     columns = [ID, GIVEN, NEW, CONFIDENCE, SOURCE]
@@ -158,13 +157,24 @@ def _final_labels(
 
 
 def _decide(
-    finding: dict[str, Any], decision: str | None, is_decided: bool, classes: dict[str, Any]
+    name: str,
+    finding: dict[str, Any],
+    decisions: Decisions,
+    classes: dict[str, Any],
+    min_confidence: float,
 ) -> tuple[Any, str]:
-    """The label, and who it comes from; None where reviewers could not decide."""
-    if is_decided:
-        return (None if decision is None else classes.get(decision, decision)), REVIEWED
+    """The label, None for a discarded row, and who it comes from."""
+    given = None if pd.isna(finding[GIVEN]) else finding[GIVEN]
+    if name in decisions.discarded:
+        return None, REVIEWED
+    if name in decisions.labels:
+        label = decisions.labels[name]
+        return classes.get(label, label), REVIEWED
     corrected = finding[CORRECTED]
-    return (None if pd.isna(corrected) else corrected), CORRECTION
+    is_sure = finding[CONFIDENCE] >= min_confidence and not pd.isna(corrected)
+    if name in decisions.undecided or not is_sure:
+        return given, CORRECTION
+    return corrected, CORRECTION
 
 
 @contextmanager
@@ -215,11 +225,14 @@ def _write_table(
     assert data.label_column is not None
     table = data.table.copy()
     column = table[data.label_column].astype(object)
-    own = dict(zip(data.ids, zip(labels, data.labels, strict=True), strict=True))
+    changed = {
+        name: "" if new is None else new
+        for name, new, own in zip(data.ids, labels, data.labels, strict=True)
+        if new != own
+    }
     # Cells of unchanged labels stay as the user wrote them.
     table[data.label_column] = [
-        own[str(name)][0] if str(name) in own and own[str(name)][0] != own[str(name)][1] else cell
-        for name, cell in zip(table.index, column, strict=True)
+        changed.get(str(name), cell) for name, cell in zip(table.index, column, strict=True)
     ]
     is_named = any(name is not None for name in table.index.names)
     if suffix in {".parquet", ".pq"}:
@@ -247,7 +260,8 @@ def _write_arrays(
     is_coded = bool(codes) and given.dtype.kind in "iu"
     for row, (new, old) in enumerate(zip(labels, data.labels, strict=True)):
         if new != old:
-            value = codes[str(new)] if is_coded else new
+            missing = "" if given.dtype.kind in "US" else -1
+            value = missing if new is None else codes[str(new)] if is_coded else new
             if given.dtype.kind in "US" and len(str(value)) > written.dtype.itemsize // 4:
                 written = written.astype(f"U{len(str(value))}")
             written[row] = value

@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 
 from csot._core.atomic import atomic_write
+from csot._core.errors import FileError, clip, reason
 from csot.clean.explanation import Explanation, Judgement
 from csot.clean.features import Basis, Units
 from csot.clean.members.fourier import FourierMap
@@ -53,19 +54,21 @@ def read_archive(path: Path, kind: str, version: int, types: Types) -> Any:
             tree = json.loads(arrays[HEADER].tobytes())
             found, number = tree["kind"], tree["version"]
         except Exception as error:  # a damaged file can fail anywhere in the readers
-            raise ValueError(f"{path} is not a saved {kind}, or it is damaged: {error}") from error
+            raise FileError(
+                f"{path} is not a saved {kind}, or it is damaged: {reason(error, path)}"
+            ) from error
     if found != kind:
-        raise ValueError(f"{path} is a saved {found}, not a {kind}")
+        raise FileError(f"{path} is a saved {clip(str(found))}, not a {kind}")
     if number != version:
-        raise ValueError(
-            f"{path} has version {number} and this csot reads version {version}: use the csot that "
-            "wrote it, or fit again"
+        raise FileError(
+            f"{path} has version {clip(str(number))} and this csot reads version {version}: use "
+            "the csot that wrote it, or fit again"
         )
     try:
         return _Unpacker(types, arrays).unpack(tree["value"])
     except Exception as error:
-        raise ValueError(
-            f"{path} is damaged or of another version of csot ({error}): fit again"
+        raise FileError(
+            f"{path} is damaged or of another version of csot ({reason(error, path)}): fit again"
         ) from error
 
 
@@ -250,7 +253,9 @@ def load_state(path: Path) -> dict[str, Any]:
         _check(state)
     except Exception as error:
         # Whatever is missing or does not fit: the reader can only say that the file is not whole.
-        raise ValueError(f"{path} is damaged: its parts do not fit together ({error})") from error
+        raise FileError(
+            f"{path} is damaged: its parts do not fit together ({reason(error, path)})"
+        ) from error
     return dict(state)
 
 
