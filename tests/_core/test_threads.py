@@ -30,7 +30,7 @@ def outcome(code: str, **chosen: str) -> str:
 
 
 STATE = "; print(os.environ.get('OMP_WAIT_POLICY'), threads._are_passive(), 'torch' in sys.modules)"
-IMPORTS = "import os, sys, csot; from csot import threads; "
+IMPORTS = "import os, sys, csot; from csot._core import threads; "
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_what_cannot_work_is_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
         port = str(taken.getsockname()[1])
         assert f"cannot listen on 127.0.0.1:{port}" in fails(run, "--port", port)
     monkeypatch.setattr(
-        "csot.cli.review.require",
+        "csot._core.errors.require",
         lambda *_: (_ for _ in ()).throw(MissingExtraError("pip install 'csot[review]'")),
     )
     assert "csot[review]" in fails(run)

@@ -71,7 +71,7 @@ def test_csot_and_its_memory_are_rebuilt(digits_run: Path) -> None:
     predictor = Predictor(digits_run, "last")
     method = predictor._method
     assert method.context.labels.shape == (200,)
-    assert bool(method.looked)
+    assert bool(method.has_split)
     assert predictor.wanted == Wanted("images", (1, 8, 8), [str(digit) for digit in range(10)])
 
 
@@ -220,4 +220,4 @@ def test_wrong_targets(features: Path, tmp_path: Path, out: str, message: str) -
 
 def test_what_is_no_training_run(tmp_path: Path) -> None:
     line = fails("predict", tmp_path, "digits", "--out", tmp_path / "p.csv")
-    assert "is no training run: it has no config.yaml" in line
+    assert "is not a training run: it has no config.yaml" in line

@@ -1,12 +1,10 @@
-"""Text of users and files: safe to print on a terminal; cells of a table, missing ones included."""
+"""Text of users and files, made safe to print on a terminal and to break in a page."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 
 KEPT = "\n\t"
@@ -40,13 +38,3 @@ def _is_harmless(character: str) -> bool:
     return (
         character in KEPT or character in JOINERS or unicodedata.category(character) not in HIDDEN
     )
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or NA."""
-    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
-
-
-def cell_text(value: object) -> str:
-    """Empty where the cell is missing."""
-    return "" if is_missing(value) else str(value)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from csot._core.errors import DataError, DataWarning, clip, listed, nearest
-from csot._core.text import cell_text, is_missing
+from csot._core.missing import cell_text, is_missing
 from csot.data.types import LabelledData, Labels
 
 DIGITS = 18

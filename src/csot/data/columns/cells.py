@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot._core.text import cell_text
+from csot._core.missing import cell_text
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from csot._core.errors import DataError, DataWarning, clip
-from csot._core.text import is_missing
+from csot._core.missing import is_missing
 from csot.data.columns import cells
 from csot.data.columns.cells import Floats
 

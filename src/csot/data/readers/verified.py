@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from csot._core.errors import DataError, DataWarning, clip, listed, nearest
-from csot._core.text import cell_text
+from csot._core.missing import cell_text
 from csot.data.readers.table_file import TableFile
 from csot.data.types import LabelledData, Labels
 
