@@ -27,7 +27,7 @@ FLOOR = 256 << 20
 
 
 def check_file(path: Path, limit: int | None = None) -> int:
-    """The size of a regular file; a pipe or device would be read for ever."""
+    """The size of a regular file; a pipe or device would never end."""
     with naming(path, "a readable file"):
         found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):

@@ -114,7 +114,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     class_prior_ : Series
         Shares of the true classes.
     history_ : DataFrame
-        A row a CSOT round: budget, clean rows, held-out log-likelihood of the given labels.
+        One row per CSOT round: budget, clean rows, held-out log-likelihood of the given labels.
     posterior_ : (N, C) array
         Probability of each class to be the true one, the given label taken into account.
     informative_ : bool
@@ -484,7 +484,7 @@ def _encode(
     if array.shape != encoded.index.shape:
         raise ValueError(
             f"verified has shape {array.shape} but there are {len(encoded.index)} labels; pass a "
-            "mask or a label for each row, missing where nobody has looked"
+            "mask or a label for each row, missing where it is not known"
         )
     present = array[~missing(array, encoded.classes)]
     if all(isinstance(value, (bool, np.bool_)) for value in present.tolist()):
