@@ -348,3 +348,22 @@ def interpolated_contrast(
             logs = [np.log(scores[k] / sum(scores.values())) for k in same]
             total -= weight * float(np.mean(logs))
     return total / (2 * count)
+
+
+def keep_given(soft: Array, labels: Sequence[int], low: float) -> Array:
+    """RRL: a given label (-1 for none) whose score exceeds `low` becomes one-hot."""
+    rows = soft.copy()
+    for i, label in enumerate(labels):
+        if label >= 0 and soft[i, label] > low:
+            rows[i] = hot([label], soft.shape[1])[0]
+    return rows
+
+
+def soft_votes(units: Array, soft: Array, count: int, temperature: float) -> Array:
+    """RRL: mean of the soft labels of the `count` nearest other rows, weights exp(cos / tau)."""
+    rows = np.zeros_like(soft)
+    for i in range(len(soft)):
+        chosen = nearest(units, i, count, [j for j in range(len(soft)) if j != i])
+        weights = [np.exp(sum(units[i] * units[j]) / temperature) for j in chosen]
+        rows[i] = sum(w * soft[j] for w, j in zip(weights, chosen, strict=True)) / sum(weights)
+    return rows
