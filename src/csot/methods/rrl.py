@@ -39,13 +39,12 @@ from csot.methods.core.contract import (
     Steps,
     Stream,
     feature_dim,
-    label_probs,
 )
 from csot.methods.parts.contrast import pair_contrast, whole_batch
 from csot.methods.parts.losses import cross_entropy, each_cross_entropy, one_hot
-from csot.methods.parts.mixing import Mix, draw_mix
+from csot.methods.parts.mixing import draw_mix_among
 from csot.methods.parts.selection import mean_over
-from csot.methods.parts.votes import soft_votes
+from csot.methods.parts.votes import keep_given, soft_votes
 
 WARMUP, TRAIN = Stream(Role.WARMUP), Stream(Role.TRAIN)
 
@@ -176,7 +175,9 @@ class Rrl(Method):
         context = self.context
         clean = self.clean[part.rows].repeat(2)
         hot = one_hot(self.labels[part.rows], context.num_classes).repeat(2, 1)
-        mix = self._mix_among(clean, part)
+        mix = draw_mix_among(
+            clean, self.settings.mixup_alpha, context.generator, context.ranks, own_side=False
+        )
         inputs, targets = mix(torch.cat([weak, strong])), mix(hot)
         each = hot.new_zeros(len(hot))
         if bool(clean.any()):
@@ -184,17 +185,6 @@ class Rrl(Method):
             logits = units @ self.prototypes.T / self.settings.temperature
             each = each.index_put((clean,), each_cross_entropy(logits, targets[clean]))
         return mean_over(each, clean, context.ranks)
-
-    def _mix_among(self, chosen: Tensor, part: Part) -> Mix:
-        """Mixup whose partners are chosen rows for chosen rows; the others keep themselves."""
-        context, count = self.context, 2 * part.whole
-        ranks = context.ranks
-        alpha = self.settings.mixup_alpha
-        mix = draw_mix(count, alpha, context.generator, ranks, own_side=False)
-        places = ranks.gather(chosen).cpu().nonzero()[:, 0]
-        partners = torch.arange(count)
-        partners[places] = places[torch.randperm(len(places), generator=context.generator)]
-        return Mix(mix.keep, partners[ranks.share(count)], ranks)
 
     def split(self) -> Split | None:
         if not bool(self.has_split):
@@ -215,9 +205,3 @@ class Rrl(Method):
         )
         posterior = context.ranks.from_first((votes + seen.probs) / 2)
         return Judgement.from_probs(posterior, context.labels, seen.features)
-
-
-def keep_given(soft: Tensor, labels: Tensor, low: float) -> Tensor:
-    """(n, C): one-hot vectors of the given labels where these have more than `low`."""
-    kept = (label_probs(soft, labels) > low) & (labels >= 0)
-    return torch.where(kept[:, None], one_hot(labels, soft.shape[-1]).to(soft), soft)

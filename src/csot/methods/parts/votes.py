@@ -1,4 +1,4 @@
-"""Votes of neighbours about a label."""
+"""Votes of neighbours about labels, and what becomes of the given ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from csot._core.neighbours import nearest_others
+from csot.methods.core.contract import label_probs
+from csot.methods.parts.losses import one_hot
 
 BLOCK = 512
 """Rows whose neighbours' targets are held at once."""
@@ -48,3 +50,9 @@ def soft_votes(embeddings: Tensor, targets: Tensor, count: int, temperature: flo
         weights = (cosines / temperature).softmax(-1)
         found.append(torch.einsum("bk,bkc->bc", weights, targets[nearest]))
     return torch.cat(found)
+
+
+def keep_given(soft: Tensor, labels: Tensor, low: float) -> Tensor:
+    """(n, C): one-hot vectors of the given labels where these have more than `low`."""
+    kept = (label_probs(soft, labels) > low) & (labels >= 0)
+    return torch.where(kept[:, None], one_hot(labels, soft.shape[-1]).to(soft), soft)
