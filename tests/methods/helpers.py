@@ -20,7 +20,7 @@ from csot.methods.core.contract import (
     Role,
     Stream,
 )
-from csot.nets.build import build_network
+from csot.nets.build import build_network, seeded
 
 WARMUP, TRAIN = Stream(Role.WARMUP), Stream(Role.TRAIN)
 LABELLED, UNLABELLED = Stream(Role.LABELLED), Stream(Role.UNLABELLED)
@@ -95,7 +95,8 @@ def make_tiny(
 
 def make_method(name: str, tiny: Tiny, **settings: object) -> Method:
     kind = find_method(name)
-    return kind(tiny.context, kind.Settings.model_validate(settings))
+    with seeded(0):  # for heads, which a method makes itself
+        return kind(tiny.context, kind.Settings.model_validate(settings))
 
 
 def run_epochs(

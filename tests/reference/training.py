@@ -348,3 +348,78 @@ def interpolated_contrast(
             logs = [np.log(scores[k] / sum(scores.values())) for k in same]
             total -= weight * float(np.mean(logs))
     return total / (2 * count)
+
+
+def keep_given(soft: Array, labels: Sequence[int], low: float) -> Array:
+    """RRL: a given label (-1 for none) whose score exceeds `low` becomes one-hot."""
+    rows = soft.copy()
+    for i, label in enumerate(labels):
+        if label >= 0 and soft[i, label] > low:
+            rows[i] = hot([label], soft.shape[1])[0]
+    return rows
+
+
+def soft_votes(units: Array, soft: Array, count: int, temperature: float) -> Array:
+    """RRL: mean of the soft labels of the `count` nearest other rows, weights exp(cos / tau)."""
+    rows = np.zeros_like(soft)
+    for i in range(len(soft)):
+        chosen = nearest(units, i, count, [j for j in range(len(soft)) if j != i])
+        weights = [np.exp(sum(units[i] * units[j]) / temperature) for j in chosen]
+        rows[i] = sum(w * soft[j] for w, j in zip(weights, chosen, strict=True)) / sum(weights)
+    return rows
+
+
+def propagated(features: Array, seeds: Array, count: int) -> Array:
+    """NGC: (I - W/2) Z = Y by a dense solve; edges of weight cos^3 to the `count` nearest rows."""
+    total = len(features)
+    graph = np.zeros((total, total))
+    for i in range(total):
+        for j in nearest(features, i, count, [j for j in range(total) if j != i]):
+            norms = np.sqrt(sum(features[i] ** 2)) * np.sqrt(sum(features[j] ** 2))
+            graph[i, j] = max(0.0, sum(features[i] * features[j]) / norms) ** 3
+    graph = graph + graph.T
+    degrees = graph.sum(1)
+    degrees[degrees == 0] = 1
+    graph = graph / np.sqrt(np.outer(degrees, degrees))
+    found = np.linalg.solve(np.eye(total) - graph / 2, seeds / seeds.sum(0))
+    return np.asarray(found / found.sum(1, keepdims=True))
+
+
+def component_sizes(
+    neighbours: Sequence[Sequence[int]], labels: Sequence[int], chosen: Sequence[bool]
+) -> dict[int, list[set[int]]]:
+    """NGC: components of the chosen rows of each label; edges join mutual neighbours."""
+    left = {i for i, is_chosen in enumerate(chosen) if is_chosen}
+    found: dict[int, list[set[int]]] = {}
+    while left:
+        start = left.pop()
+        component, border = {start}, [start]
+        while border:
+            i = border.pop()
+            for j in neighbours[i]:
+                if j in left and labels[j] == labels[i] and i in neighbours[j]:
+                    left.remove(j)
+                    component.add(j)
+                    border.append(j)
+        found.setdefault(labels[start], []).append(component)
+    return found
+
+
+def supervised_contrast(
+    first: Array, second: Array, labels: Sequence[int], clean: Sequence[bool]
+) -> float:
+    """NGC: first views as queries, both views as keys, without a temperature.
+
+    Positives are the row's other view, and for a clean row all clean rows of its label.
+    """
+    rows, count, total = [*first, *second], len(first), 0.0
+    for i in range(count):
+        scores = {k: np.exp(sum(rows[i] * z)) for k, z in enumerate(rows) if k != i}
+        positives = []
+        for k in scores:
+            j = k % count
+            is_same = clean[i] and clean[j] and labels[i] == labels[j]
+            if j == i or is_same:
+                positives.append(np.log(scores[k] / sum(scores.values())))
+        total -= float(np.mean(positives))
+    return total / count

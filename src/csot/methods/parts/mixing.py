@@ -45,6 +45,27 @@ def draw_mix(
     return Mix(max(keep, 1 - keep) if own_side else keep, partners[ranks.share(count)], ranks)
 
 
+def draw_mix_among(
+    chosen: Tensor,
+    alpha: float,
+    generator: torch.Generator,
+    ranks: Ranks,
+    *,
+    own_side: bool = True,
+) -> Mix:
+    """Mixup of chosen rows with one another; the others are their own partners.
+
+    `chosen` is (b,) bool, for this process's rows.
+    """
+    whole = ranks.gather(chosen).cpu()
+    count = len(whole)
+    mix = draw_mix(count, alpha, generator, ranks, own_side=own_side)
+    places = whole.nonzero()[:, 0]
+    partners = torch.arange(count)
+    partners[places] = places[torch.randperm(len(places), generator=generator)]
+    return Mix(mix.keep, partners[ranks.share(count)], ranks)
+
+
 def _beta(alpha: float, generator: torch.Generator) -> float:
     """Beta(alpha, alpha). NumPy draws it, as torch.distributions takes no generator."""
     seed = int(torch.randint(2**62, (), generator=generator))
