@@ -62,9 +62,9 @@ def predict_with_judge(
 ) -> Predicted:
     """`predict_with_cleaner` for a run that is open already, and also for a table in memory."""
     path = None if isinstance(data, pd.DataFrame) else data
-    given = columns or Columns()
-    chosen, embedder = judge.align(path, given, None)
-    chosen = without_missing(chosen, given, data)
+    asked = columns or Columns()
+    chosen, embedder = judge.align(path, asked, None)
+    chosen = without_missing(chosen, asked, data)
     # What is embedded here must not replace the embeddings that the run keeps of its own data.
     with tempfile.TemporaryDirectory(prefix="csot-") as folder:
         planned = plan_embedding(path, Path(folder), chosen, root, embedder)
@@ -82,7 +82,7 @@ def predict_with_judge(
     return Predicted(found.ids, names, probabilities, accuracy=accuracy)
 
 
-def without_missing(chosen: Columns, given: Columns, data: Path | pd.DataFrame) -> Columns:
+def without_missing(chosen: Columns, asked: Columns, data: Path | pd.DataFrame) -> Columns:
     """Drop the run's own columns of labels and ids where the table has none: it needs neither."""
     if isinstance(data, pd.DataFrame):
         names = {str(name) for name in data.columns}
@@ -93,6 +93,6 @@ def without_missing(chosen: Columns, given: Columns, data: Path | pd.DataFrame) 
     absent = {
         name: None
         for name in ("label", "id")
-        if getattr(given, name) is None and getattr(chosen, name) not in names
+        if getattr(asked, name) is None and getattr(chosen, name) not in names
     }
     return replace(chosen, **absent)
