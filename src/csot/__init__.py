@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from csot.clean import find_label_issues as find_label_issues
     from csot.clean.annotators import Consensus as Consensus
     from csot.clean.annotators import find_consensus as find_consensus
+    from csot.loading import LoadedRun as LoadedRun
+    from csot.loading import load as load
     from csot.ot import ConvergenceWarning as ConvergenceWarning
     from csot.ot import Plan as Plan
     from csot.ot import solve
@@ -33,6 +35,7 @@ _HOMES = {
     "Consensus": "clean.annotators",
     "ConvergenceWarning": "ot",
     "LabelCleaner": "clean",
+    "LoadedRun": "loading",
     "Plan": "ot",
     "Relabeller": "relabeller",
     "Trained": "training",
@@ -40,6 +43,7 @@ _HOMES = {
     "clean_dataset": "clean",
     "find_consensus": "clean.annotators",
     "find_label_issues": "clean",
+    "load": "loading",
     "propose_audit": "audit",
     "solve": "ot",
     "train": "training",
@@ -53,6 +57,7 @@ __all__ = [
     "Consensus",
     "ConvergenceWarning",
     "LabelCleaner",
+    "LoadedRun",
     "Plan",
     "Relabeller",
     "Trained",
@@ -61,6 +66,7 @@ __all__ = [
     "curriculum",
     "find_consensus",
     "find_label_issues",
+    "load",
     "propose_audit",
     "solve",
     "train",

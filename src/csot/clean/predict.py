@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from csot._core.pictures import fault
 from csot.clean.judging import Judge
 from csot.clean.preparation import Progress, features_of, plan_embedding
 from csot.data import Columns, read_data
+from csot.data.readers.table_file import TableFile, is_table
 from csot.runs.predictions import Predicted
 
 
@@ -38,13 +41,35 @@ def predict_with_cleaner(
     progress : callable, optional
         Called with the name of a stage, how much of it is done, and how much there is.
     """
-    judge, path = Judge.open(Path(run)), Path(data)
-    chosen, embedder = judge.align(path, columns or Columns(), None)
+    return predict_with_judge(
+        Judge.open(Path(run)),
+        Path(data),
+        columns=columns,
+        root=root,
+        allow_outside=allow_outside,
+        progress=progress,
+    )
+
+
+def predict_with_judge(
+    judge: Judge,
+    data: Path | pd.DataFrame,
+    *,
+    columns: Columns | None = None,
+    root: Path | None = None,
+    allow_outside: bool = False,
+    progress: Progress | None = None,
+) -> Predicted:
+    """`predict_with_cleaner` for a run that is open already, and also for a table in memory."""
+    path = None if isinstance(data, pd.DataFrame) else data
+    asked = columns or Columns()
+    chosen, embedder = judge.align(path, asked, None)
+    chosen = without_missing(chosen, asked, data)
     # What is embedded here must not replace the embeddings that the run keeps of its own data.
     with tempfile.TemporaryDirectory(prefix="csot-") as folder:
         planned = plan_embedding(path, Path(folder), chosen, root, embedder)
         found = read_data(
-            path, chosen, root, fault, False, allow_outside, fitted=judge.inputs.table
+            data, chosen, root, fault, False, allow_outside, fitted=judge.inputs.table
         )
         judge.check(found, planned)
         features, _ = features_of(found, planned, progress, judge.inputs)
@@ -55,3 +80,19 @@ def predict_with_cleaner(
     given = np.array([str(label) for label in found.labels], dtype=object)
     accuracy = float((best == given)[known].mean()) if known.any() else None
     return Predicted(found.ids, names, probabilities, accuracy=accuracy)
+
+
+def without_missing(chosen: Columns, asked: Columns, data: Path | pd.DataFrame) -> Columns:
+    """Drop the run's own columns of labels and ids where the table has none: it needs neither."""
+    if isinstance(data, pd.DataFrame):
+        names = {str(name) for name in data.columns}
+    elif data.is_file() and is_table(data):
+        names = set(TableFile(data).names)
+    else:
+        return chosen
+    absent = {
+        name: None
+        for name in ("label", "id")
+        if getattr(asked, name) is None and getattr(chosen, name) not in names
+    }
+    return replace(chosen, **absent)

@@ -2,6 +2,8 @@
 
 from csot.runs.predictions import Predicted as Predicted
 from csot.training.compare import compare as compare
+from csot.training.export import Exported as Exported
+from csot.training.export import export as export
 from csot.training.loop import Progress as Progress
 from csot.training.predict import Predictor as Predictor
 from csot.training.predict import predict as predict

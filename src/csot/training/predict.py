@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
 from csot.data import TableFeatures
+from csot.data.augment.view import ImageView, View
 from csot.data.readers.inputs import Inputs, Wanted, read_inputs
 from csot.data.readers.table import Columns
 from csot.data.samples import InMemory
@@ -100,6 +102,11 @@ class Predictor:
             self._method = rebuilt(config, placeholder, found).to(self._device).eval()
 
     @property
+    def deployed(self) -> Deployed:
+        """Inputs as stored -> probabilities, as one module on the CPU: for export."""
+        return Deployed(self._method.networks, self._plain).cpu().eval()
+
+    @property
     def wanted(self) -> Wanted:
         """The kind and shape of inputs that it takes, and its classes."""
         facts = self._facts
@@ -122,6 +129,34 @@ class Predictor:
             epoch=self.epoch,
             accuracy=accuracy(log_probs, labels) if labels is not None and known else None,
         )
+
+
+class Deployed(nn.Module):
+    """Preparation, networks and softmax in one module, with nothing that belongs to training.
+
+    uint8 images (N, channels, H, W) or float32 features (N, D) -> probabilities (N, C).
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, networks: nn.ModuleList, plain: View) -> None:
+        super().__init__()
+        self.networks = copy.deepcopy(networks)
+        self._is_scaled = isinstance(plain, ImageView)
+        self._steps = list(plain.steps.values()) if isinstance(plain, ImageView) else []
+        if isinstance(plain, ImageView):
+            for name, values in (("mean", plain.mean), ("deviation", plain.std)):
+                self.register_buffer(name, 255 * torch.tensor(values).view(-1, 1, 1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        for step in self._steps:
+            inputs = step.apply(inputs, {})
+        values = inputs.float()
+        if self._is_scaled:
+            values = (values - self.mean) / self.deviation
+        logits = [network(values).logits.float() for network in self.networks]
+        return torch.stack(logits).sum(0).softmax(-1)
 
 
 def empty_data(name: str, facts: InputFacts) -> TrainingData:
@@ -178,5 +213,18 @@ def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Me
     kind = find_method(config.method)
     with seeded(config.seed):
         method = kind(context, kind.Settings.model_validate(config.settings))
+    fit_buffers(method, checkpoint)
     method.load_state_dict(checkpoint.model)
     return method
+
+
+def fit_buffers(method: Method, checkpoint: Checkpoint) -> None:
+    """Give buffers the shape that they have in the checkpoint.
+
+    Some hold a row per row that was trained on, and how many were held out is not known here.
+    """
+    for prefix, module in method.named_modules():
+        for name, value in module.named_buffers(recurse=False):
+            saved = checkpoint.model.get(f"{prefix}.{name}" if prefix else name)
+            if saved is not None and saved.shape != value.shape and saved.ndim == value.ndim:
+                setattr(module, name, torch.empty_like(saved))

@@ -1,0 +1,53 @@
+"""`csot export`: the network of a training run for use without csot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from csot.cli.options import DataDir, Quiet
+from csot.cli.predict import CheckpointName
+from csot.cli.terminal import Terminal
+from csot.cli.train import require_training
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot train wrote.")],
+    onnx: Annotated[
+        Path | None, typer.Option("--onnx", metavar="FILE", help="An .onnx file to write.")
+    ] = None,
+    torch_export: Annotated[
+        Path | None,
+        typer.Option("--torch-export", metavar="FILE", help="A .pt2 file to write."),
+    ] = None,
+    checkpoint: Annotated[
+        CheckpointName, typer.Option(help="The last, or the best on the noisy held-out labels.")
+    ] = CheckpointName.last,
+    data_dir: DataDir = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the network of RUN as ONNX or torch.export, checked, with a model card beside it.
+
+    Example: csot export run --onnx model.onnx
+    """
+    with Terminal(quiet) as terminal:
+        require_training("csot export")
+        from csot import training
+
+        done = training.export(
+            run,
+            onnx=onnx,
+            torch_export=torch_export,
+            checkpoint=checkpoint.value,
+            data_dir=data_dir,
+            force=force,
+        )
+        rows = "rows of its data" if done.real else "random rows (its data could not be read)"
+        terminal.say(
+            f"equal to the run on {done.rows} {rows}, up to {done.difference:.1g} in probability"
+        )
+        for path, card in zip(done.files, done.cards * len(done.files), strict=False):
+            terminal.say(f"model in {path}, model card in {card}")

@@ -1,0 +1,289 @@
+"""`load`: a finished run, of training or of cleaning -> a classifier for new samples."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+
+from csot._core.errors import DataError, listed, require
+from csot._core.pictures import fault
+from csot.clean.judging import DESCRIPTIONS, Judge
+from csot.clean.predict import predict_with_judge
+from csot.data.readers.inputs import Inputs, read_inputs
+from csot.data.readers.table import Columns
+from csot.data.readers.tensors import to_float32
+from csot.data.samples import ImageFiles, InMemory, Samples, read_square
+from csot.runs import Run
+from csot.training.predict import Predictor, Which
+
+Probabilities: TypeAlias = npt.NDArray[np.float32]
+PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
+
+
+def load(run: str | Path, *, checkpoint: Which = "last") -> LoadedRun:
+    """Load a finished run to predict new samples with it.
+
+    Parameters
+    ----------
+    run : str or Path
+        Folder that `csot.train` or `csot.clean_dataset` wrote.
+    checkpoint : {"last", "best"}
+        Of a training run: the last epoch, or the best one on the noisy held-out labels.
+
+    Returns
+    -------
+    LoadedRun
+
+    Examples
+    --------
+    >>> model = csot.load("run")                                     # doctest: +SKIP
+    >>> model.predict(["a.jpg", "b.jpg"])                            # doctest: +SKIP
+    """
+    if checkpoint not in ("last", "best"):
+        raise ValueError(f"checkpoint must be 'last' or 'best', got {checkpoint!r}")
+    if Run(Path(run)).cleaner_path.exists():
+        return _CleaningRun(Judge.open(Path(run)))
+    require("lightning_fabric", "train", "loading a training run")
+    return _TrainingRun(Path(run), checkpoint)
+
+
+class LoadedRun(ABC):
+    """A classifier; its preparation of samples is that of the run.
+
+    Attributes
+    ----------
+    class_names : list of str
+        The classes, in the order of the probabilities.
+    medium : str
+        What it takes: "images", "texts", "columns" of a table, or "arrays" of features.
+    """
+
+    class_names: list[str]
+    medium: str
+
+    def predict(self, inputs: Any) -> npt.NDArray[np.object_]:
+        """Return the likeliest class of each sample, (N,); see `predict_proba`."""
+        names = np.array(self.class_names, dtype=object)
+        return np.asarray(names[self.predict_proba(inputs).argmax(1)])
+
+    def predict_proba(self, inputs: Any) -> Probabilities:
+        """Return the probability of each class for each sample, (N, C).
+
+        Parameters
+        ----------
+        inputs : path, list, array, tensor or DataFrame
+            The path of a folder, a table or arrays, as `csot predict` takes it; or, by what the
+            run takes: image files or PIL images (a list, or one), uint8 images (N, H, W, 3) or
+            (N, 3, H, W); texts (a list, or one); features (N, D); rows of a table.
+        """
+        if isinstance(inputs, pd.DataFrame):
+            return self._frame(inputs)
+        if isinstance(inputs, np.ndarray | Tensor):
+            return self._array(np.asarray(inputs.cpu() if isinstance(inputs, Tensor) else inputs))
+        if isinstance(inputs, str | Path):
+            if self.medium == "texts" and not _exists(inputs):
+                return self._frame_of([str(inputs)])
+            if not _is_picture(inputs):
+                return self._path(Path(inputs))
+        samples = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        if not samples:
+            raise ValueError("inputs is empty: pass at least one sample")
+        if self.medium == "texts":
+            return self._frame_of(_texts(samples))
+        if self.medium == "images":
+            with ExitStack() as stack:
+                return self._images(_files(samples, stack))
+        try:
+            return self._array(np.asarray(samples))
+        except ValueError as error:
+            raise self._refused(samples[0]) from error
+
+    @abstractmethod
+    def _path(self, path: Path) -> Probabilities: ...
+
+    @abstractmethod
+    def _frame(self, table: pd.DataFrame) -> Probabilities: ...
+
+    @abstractmethod
+    def _array(self, array: npt.NDArray[Any]) -> Probabilities: ...
+
+    @abstractmethod
+    def _images(self, paths: list[Path]) -> Probabilities: ...
+
+    def _frame_of(self, texts: list[str]) -> Probabilities:
+        raise self._refused(texts[0])
+
+    def _refused(self, given: object) -> ValueError:
+        return ValueError(
+            f"inputs holds a {type(given).__name__}, but the run takes {DESCRIPTIONS[self.medium]}"
+        )
+
+
+class _TrainingRun(LoadedRun):
+    def __init__(self, path: Path, checkpoint: Which) -> None:
+        self._predictor = Predictor(path, checkpoint)
+        self._wanted = self._predictor.wanted
+        self.class_names = self._wanted.class_names
+        has_columns = self._wanted.table_features is not None
+        self.medium = (
+            "images" if self._wanted.kind == "images" else "columns" if has_columns else "arrays"
+        )
+
+    def _path(self, path: Path) -> Probabilities:
+        return self._predictor(read_inputs(path, self._wanted)).probabilities
+
+    def _frame(self, table: pd.DataFrame) -> Probabilities:
+        columns = self._wanted.table_features
+        if columns is None:
+            raise self._refused(table)
+        encoded = columns.encode(table, "inputs")
+        return self._features(encoded if columns.is_plain else columns.scale(encoded))
+
+    def _array(self, array: npt.NDArray[Any]) -> Probabilities:
+        columns = self._wanted.table_features
+        if columns is not None and not columns.is_plain:
+            raise ValueError(f"inputs must be a DataFrame with the columns {listed(columns.names)}")
+        if self.medium == "images":
+            return self._predicted(InMemory(_as_images(array, self._wanted.shape)))
+        return self._features(array)
+
+    def _features(self, array: npt.NDArray[Any]) -> Probabilities:
+        size = self._wanted.shape[0]
+        if array.ndim != 2 or array.shape[1] != size or array.dtype.kind not in "fiub":
+            raise ValueError(
+                f"inputs has shape {array.shape} and type {array.dtype}; numbers of shape "
+                f"(N, {size}) are needed"
+            )
+        return self._predicted(InMemory(to_float32(array, "inputs")))
+
+    def _images(self, paths: list[Path]) -> Probabilities:
+        channels, height, width = self._wanted.shape
+        if height != width:
+            raise ValueError(f"inputs must be arrays of shape (N, {channels}, {height}, {width})")
+        if channels == 3:
+            return self._predicted(ImageFiles(paths, height))
+        images = require("PIL.Image", "train", "reading images")
+        squares = (images.fromarray(read_square(path, height)).convert("L") for path in paths)
+        return self._array(np.stack([np.asarray(image)[None] for image in squares]))
+
+    def _predicted(self, samples: Samples) -> Probabilities:
+        ids = [str(row) for row in range(len(samples))]
+        return self._predictor(Inputs(samples, ids)).probabilities
+
+
+class _CleaningRun(LoadedRun):
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.class_names = [str(name) for name in judge.cleaner.classes_]
+        self.medium = judge.inputs.medium
+
+    def _path(self, path: Path) -> Probabilities:
+        return predict_with_judge(self._judge, path).probabilities
+
+    def _frame(
+        self, table: pd.DataFrame, columns: Columns | None = None, allow_outside: bool = False
+    ) -> Probabilities:
+        rows = table.reset_index(drop=True)
+        found = predict_with_judge(self._judge, rows, columns=columns, allow_outside=allow_outside)
+        if len(found.ids) != len(rows):
+            raise DataError(
+                f"{len(rows) - len(found.ids)} of {len(rows)} rows cannot be used: their text or "
+                "image is missing"
+            )
+        return found.probabilities
+
+    def _array(self, array: npt.NDArray[Any]) -> Probabilities:
+        if self.medium == "images":
+            images = require("PIL.Image", "images", "reading arrays of images")
+            with ExitStack() as stack:
+                pixels = _channels_last(array)
+                return self._images(_files([images.fromarray(one) for one in pixels], stack))
+        if self.medium != "arrays":
+            raise self._refused(array)
+        found = self._judge.cleaner.predict_proba(array)
+        return np.asarray(found, dtype=np.float32)
+
+    def _images(self, paths: list[Path]) -> Probabilities:
+        table = pd.DataFrame({"image": [str(path.absolute()) for path in paths]})
+        return self._frame(table, Columns(image="image"), allow_outside=True)
+
+    def _frame_of(self, texts: list[str]) -> Probabilities:
+        return self._frame(pd.DataFrame({"text": texts}), Columns(text="text"))
+
+
+def _exists(path: str | Path) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # too long for a path, or with a zero byte
+        return False
+
+
+def _is_picture(path: str | Path) -> bool:
+    return Path(path).is_file() and fault(Path(path)) is None
+
+
+def _texts(samples: Sequence[Any]) -> list[str]:
+    for row, text in enumerate(samples):
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"inputs[{row}] must be a text, got {text!r}")
+    return list(samples)
+
+
+def _files(samples: Sequence[Any], stack: ExitStack) -> list[Path]:
+    """Paths of images; PIL images are written to a folder that the stack removes."""
+    image_class = require("PIL.Image", "images", "reading images").Image
+    folder: Path | None = None
+    paths = []
+    for row, sample in enumerate(samples):
+        if isinstance(sample, image_class):
+            if folder is None:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="csot-")))
+            paths.append(folder / f"{row}.png")
+            plain = sample if sample.mode in PNG_MODES else sample.convert("RGB")
+            plain.save(paths[-1], compress_level=1)
+        elif isinstance(sample, str | Path):
+            paths.append(Path(sample))
+            problem = fault(paths[-1])
+            if problem is not None:
+                raise DataError(f"inputs[{row}], {sample}: {problem}")
+        else:
+            raise ValueError(
+                f"inputs[{row}] must be a path or a PIL image, got {type(sample).__name__}"
+            )
+    return paths
+
+
+def _channels_last(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """uint8 images (N, H, W, 3) or (N, H, W), whichever order they came in."""
+    if array.dtype != np.uint8 or array.ndim not in (3, 4):
+        raise ValueError(
+            f"inputs has shape {array.shape} and type {array.dtype}; uint8 images of shape "
+            "(N, H, W, 3) or (N, 3, H, W) are needed"
+        )
+    if array.ndim == 4 and array.shape[-1] not in (1, 3) and array.shape[1] in (1, 3):
+        array = array.transpose(0, 2, 3, 1)
+    return array[..., 0] if array.ndim == 4 and array.shape[-1] == 1 else array
+
+
+def _as_images(array: npt.NDArray[Any], shape: tuple[int, ...]) -> Tensor:
+    """uint8 (N, channels, H, W) of the shape that the network was trained on."""
+    pixels = array
+    if pixels.dtype == np.uint8 and pixels.shape[1:] != shape and pixels.ndim in (3, 4):
+        pixels = _channels_last(pixels)
+        pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
+    if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
+        raise ValueError(
+            f"inputs has shape {array.shape} and type {array.dtype}; uint8 images of shape "
+            f"(N, {', '.join(map(str, shape))}) are needed: pass PIL images to have them scaled"
+        )
+    return torch.from_numpy(np.ascontiguousarray(pixels))
