@@ -61,7 +61,9 @@ def test_features_of_two_networks(tmp_path: Path) -> None:
     """The data is not a file, so the check is on random rows."""
     settings = {**FEATURES, "epochs": 12, "holdout": 0.3}
     run = train(planted(), out=tmp_path / "run", method="co_teaching", settings=settings)
-    done = export(run.path, onnx=tmp_path / "m.onnx")
+    done = export(run.path, onnx=tmp_path / "m.onnx", torch_export=tmp_path / "m.pt2")
+    assert done.cards == [tmp_path / "m.md"]
+    assert done.cards[0].read_text(encoding="utf-8").startswith("# m.onnx and m.pt2\n")
     assert not done.real
     assert done.difference <= 1e-4
     features = planted().train.batch(torch.arange(9)).numpy()

@@ -49,5 +49,5 @@ def export(
         terminal.say(
             f"equal to the run on {done.rows} {rows}, up to {done.difference:.1g} in probability"
         )
-        for path, card in zip(done.files, done.cards * len(done.files), strict=False):
-            terminal.say(f"model in {path}, model card in {card}")
+        for path in [*done.files, *done.cards]:
+            terminal.say(f"wrote {path}")

@@ -127,22 +127,23 @@ def export(
                 f"{path} was not written: its probabilities differ from those of the run by up to "
                 f"{difference:.2g}, more than {TOLERANCE:g}"
             )
-    cards = []
+    paths = [path for path, _, _ in made]
+    cards = list(dict.fromkeys(path.with_suffix(".md") for path in paths))
+    done = Exported(paths, cards, max(differences), len(inputs), real)
     for path, content, _ in made:
         with atomic_write(path) as file:
             file.write(content)
-        cards.append(path.with_suffix(".md"))
-        result = Exported([path], [cards[-1]], max(differences), len(inputs), real)
-        write_text(cards[-1], card_of(Path(run), path, predictor, result))
-    paths = [path for path, _, _ in made]
-    return Exported(paths, list(dict.fromkeys(cards)), max(differences), len(inputs), real)
+    for card in cards:
+        write_text(card, card_of(Path(run), card, predictor, done))
+    return done
 
 
-def card_of(run: Path, path: Path, predictor: Predictor, result: Exported) -> str:
-    """The model card of an exported file."""
+def card_of(run: Path, card: Path, predictor: Predictor, result: Exported) -> str:
+    """The model card of the exported files that it stands beside."""
+    files = [path.name for path in result.files if path.with_suffix(".md") == card]
     rows = "rows of the data of the run" if result.real else "random rows"
     return model_card(
-        path.name,
+        " and ".join(files),
         Run.open(run).read_summary(),
         RunFolder(run).read_config(),
         predictor.wanted,
