@@ -201,7 +201,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

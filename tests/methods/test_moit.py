@@ -9,6 +9,7 @@ import torch
 from csot.methods.moit import Moit, trust_evenly, winners
 from csot.methods.parts.mixing import draw_mix
 from methods.helpers import TRAIN, accuracy, make_method, make_tiny, run_epochs
+from reference import rivals
 from reference import training as oracle
 
 
@@ -21,7 +22,7 @@ def test_trusted_labels_come_from_two_votes():
     method.begin_epoch(3)
     rows = tiny.context.rows
     features = method.head(tiny.context.predict(method.network, rows).features)
-    expected, voted = oracle.twice_voted(
+    expected, voted = rivals.twice_voted(
         features.detach().double().numpy(), tiny.context.labels[rows].tolist(), 9, 3
     )
     assert set(method.trusted[6:].nonzero()[:, 0].tolist()) == expected
@@ -82,10 +83,10 @@ def test_losses_of_a_step(epoch):
             expected -= sum(target * logits[i]) / 24
     assert losses["classification"] == pytest.approx(expected, abs=1e-5)
     given = [(mix.keep, mix.partners.tolist()) for mix in mixes]
-    contrast = oracle.interpolated_contrast(units, labels, given, 0.1, [], [])
+    contrast = rivals.interpolated_contrast(units, labels, given, 0.1, [], [])
     if epoch == 7:
         # 60 places: 24 are of this batch, which leaves 36 of the 48 before.
-        contrast += oracle.interpolated_contrast(
+        contrast += rivals.interpolated_contrast(
             units, labels, given, 0.1, memory[-36:], past[-36:]
         )
     assert losses["contrast"] == pytest.approx(contrast, rel=1e-4)

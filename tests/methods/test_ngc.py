@@ -11,6 +11,7 @@ from csot.methods.ngc import Ngc
 from csot.methods.parts.graph import largest_components, propagate
 from csot.methods.parts.mixing import draw_mix
 from methods.helpers import TRAIN, WARMUP, accuracy, make_method, make_tiny, run_epochs
+from reference import rivals
 from reference import training as oracle
 
 
@@ -25,7 +26,7 @@ def draw(seed: int, rows: int = 40) -> tuple[torch.Tensor, torch.Tensor]:
 def test_propagation_solves_the_linear_system(count):
     features, seeds = draw(count)
     found = propagate(features, nearest_others(features, count), seeds)
-    expected = oracle.propagated(features.double().numpy(), seeds.double().numpy(), count)
+    expected = rivals.propagated(features.double().numpy(), seeds.double().numpy(), count)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
 
 
@@ -35,7 +36,7 @@ def test_largest_component_of_each_label(seed):
     labels, chosen = seeds.argmax(-1), seeds.amax(-1) > 0.6
     neighbours = nearest_others(features, 12)
     found = largest_components(neighbours, labels, chosen)
-    expected = oracle.component_sizes(neighbours.tolist(), labels.tolist(), chosen.tolist())
+    expected = rivals.component_sizes(neighbours.tolist(), labels.tolist(), chosen.tolist())
     assert not bool((found & ~chosen).any())
     for label, components in expected.items():
         kept = {i for i in range(60) if found[i] and labels[i] == label}
@@ -62,13 +63,13 @@ def test_epochs_average_logits_and_seed_the_graph():
         if epoch > 1:
             probs = oracle.softmax(average / (1 - 0.6**epoch))
             seeds = np.where(np.array(clean)[:, None], hard, probs)
-        soft = oracle.propagated(features.double().numpy(), seeds, 9)
-        soft = oracle.keep_given(soft, labels, 0.3)
+        soft = rivals.propagated(features.double().numpy(), seeds, 9)
+        soft = rivals.keep_given(soft, labels, 0.3)
         assert method.labels[rows].tolist() == soft.argmax(1).tolist()
         clean = method.clean[rows].tolist()
         sure = [max(row) > 0.6 for row in soft]
         neighbours = nearest_others(features, 9).tolist()
-        components = oracle.component_sizes(neighbours, soft.argmax(1).tolist(), sure)
+        components = rivals.component_sizes(neighbours, soft.argmax(1).tolist(), sure)
         assert sum(clean) == sum(max(map(len, found)) for found in components.values())
         hard = oracle.hot(method.labels[rows].tolist(), 3)
         method.train()
@@ -109,9 +110,9 @@ def test_losses_of_a_step():
     for view in (weak, strong):
         z = method.head(method.network(view).features).detach().double().numpy()
         units.append(z / np.sqrt((z**2).sum(1, keepdims=True)))
-    instance = oracle.pair_contrast(units[0], units[1], 0.3, both=False)
+    instance = rivals.pair_contrast(units[0], units[1], 0.3, both=False)
     assert losses["instance"] == pytest.approx(instance, rel=1e-4)
-    supervised = oracle.supervised_contrast(units[0], units[1], labels, clean)
+    supervised = rivals.supervised_contrast(units[0], units[1], labels, clean)
     assert losses["supervised"] == pytest.approx(supervised, rel=1e-4)
 
 

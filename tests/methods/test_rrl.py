@@ -9,6 +9,7 @@ import torch
 from csot.methods.parts.mixing import draw_mix
 from csot.methods.rrl import Rrl
 from methods.helpers import TRAIN, WARMUP, accuracy, make_method, make_tiny, run_epochs
+from reference import rivals
 from reference import training as oracle
 
 
@@ -31,8 +32,8 @@ def test_soft_labels_and_prototypes():
             method.begin_epoch(epoch)
         seen = tiny.context.predict(method.network, rows)
         units, probs = unit_rows(method.head(seen.features)), seen.probs.double().numpy()
-        soft = oracle.keep_given(probs, labels, 0.4) if soft is None else soft
-        soft = oracle.keep_given((oracle.soft_votes(units, soft, 9, 0.3) + probs) / 2, labels, 0.4)
+        soft = rivals.keep_given(probs, labels, 0.4) if soft is None else soft
+        soft = rivals.keep_given((rivals.soft_votes(units, soft, 9, 0.3) + probs) / 2, labels, 0.4)
         np.testing.assert_allclose(method.soft[rows].numpy(), soft, atol=1e-5)
         clean = [max(row) > 0.8 for row in soft]
         assert method.clean[rows].tolist() == clean
@@ -64,7 +65,7 @@ def test_losses_of_a_step(any_clean):
     clean, labels = method.clean[rows].tolist(), method.labels[rows].tolist()
     first, second = method.network(weak), method.network(strong)
     units = [unit_rows(method.head(seen.features)) for seen in (first, second)]
-    contrast = oracle.pair_contrast(units[0], units[1], 0.3, both=False)
+    contrast = rivals.pair_contrast(units[0], units[1], 0.3, both=False)
     assert losses["instance"] == pytest.approx(contrast, rel=1e-4)
     error = 0.0
     for z, seen in zip(units, (first, second), strict=True):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from csot.methods.parts.mixing import draw_mix
 from csot.methods.ssr import Ssr, balanced_votes, repeat_rare, select
 from methods.helpers import LABELLED, TRAIN, accuracy, make_method, make_tiny, run_epochs
+from reference import rivals
 from reference import training as oracle
 
 
@@ -25,7 +26,7 @@ def draw(seed: int, rows: int = 40, classes: int = 4) -> tuple[torch.Tensor, tor
 @pytest.mark.parametrize("count", [1, 7, 40])
 def test_votes_and_selection(count):
     features, labels = draw(count)
-    expected = oracle.balanced_votes(features.double().numpy(), labels.tolist(), count, 4)
+    expected = rivals.balanced_votes(features.double().numpy(), labels.tolist(), count, 4)
     votes = balanced_votes(features, labels, count, 4)
     np.testing.assert_allclose(votes.numpy(), expected, atol=1e-6)
     for threshold in (0.5, 1.0):
@@ -72,7 +73,7 @@ def test_relabels_from_the_given_labels_every_epoch():
         assert int(method.labels[i]) == (
             probs.index(max(probs)) if sure else int(tiny.context.labels[i])
         )
-    votes = oracle.balanced_votes(
+    votes = rivals.balanced_votes(
         seen.features.double().numpy(), method.labels[rows].tolist(), 10, 3
     )
     for i, vote in zip(rows, votes, strict=True):

@@ -11,6 +11,7 @@ from csot.methods.parts.contrast import pair_contrast
 from csot.methods.parts.mixing import draw_mix
 from csot.methods.unicon import Unicon, js_to_label, select_evenly
 from methods.helpers import LABELLED, UNLABELLED, accuracy, make_method, make_tiny, run_epochs
+from reference import rivals
 from reference import training as oracle
 
 
@@ -31,7 +32,7 @@ def test_as_many_of_each_class(seed):
     labels = rng.choice([-1, 0, 1, 2], size=60, p=[0.1, 0.6, 0.2, 0.1])
     values = rng.random(60)
     kept, share = select_evenly(torch.from_numpy(values), torch.from_numpy(labels), 3)
-    expected, fraction = oracle.even_selection(values.tolist(), labels.tolist(), 3)
+    expected, fraction = rivals.even_selection(values.tolist(), labels.tolist(), 3)
     assert set(kept.nonzero()[:, 0].tolist()) == expected
     assert share == pytest.approx(fraction)
 
@@ -48,7 +49,7 @@ def test_contrast_of_two_views(both):
     first, second = torch.nn.functional.normalize(
         torch.randn(2, 7, 5, generator=generator, dtype=torch.float64), dim=-1
     )
-    expected = oracle.pair_contrast(first.numpy(), second.numpy(), 0.3, both=both)
+    expected = rivals.pair_contrast(first.numpy(), second.numpy(), 0.3, both=both)
     found = pair_contrast(first, second, 0.3, both=both).item()
     assert found == pytest.approx(expected, rel=1e-5)
 
@@ -67,7 +68,7 @@ def test_both_networks_share_one_split():
     for i, label in enumerate(labels):
         if label >= 0:
             divergence[i] = jensenshannon(probs[i].numpy(), oracle.hot([label], 3)[0]) ** 2
-    expected, share = oracle.even_selection(divergence.tolist(), labels, 3)
+    expected, share = rivals.even_selection(divergence.tolist(), labels, 3)
     for number in range(2):
         assert set(method.turns.clean[number, 6:].nonzero()[:, 0].tolist()) == expected
         trust = np.where(divergence < 0.5, 1, 1 - divergence)
@@ -114,7 +115,7 @@ def test_losses_of_a_turn():
     assert losses["penalty"] == pytest.approx(oracle.prior_penalty(logits), abs=1e-5)
     z = [method.heads[0](own(x).features).detach().double().numpy() for x in strong_u]
     z = [one / np.sqrt((one**2).sum(1, keepdims=True)) for one in z]
-    contrast = oracle.pair_contrast(z[0], z[1], 0.05)
+    contrast = rivals.pair_contrast(z[0], z[1], 0.05)
     assert losses["contrast"] == pytest.approx(0.025 * contrast, abs=1e-5)
 
 

@@ -42,9 +42,8 @@ from csot.methods.core.contract import (
 )
 from csot.methods.parts.contrast import contrast, pair_contrast, whole_batch
 from csot.methods.parts.graph import largest_components, propagate
-from csot.methods.parts.losses import each_cross_entropy, one_hot
-from csot.methods.parts.mixing import draw_mix_among
-from csot.methods.parts.selection import mean_over
+from csot.methods.parts.losses import one_hot
+from csot.methods.parts.mixing import mixup_among
 from csot.methods.parts.votes import keep_given
 
 WARMUP, TRAIN = Stream(Role.WARMUP), Stream(Role.TRAIN)
@@ -128,25 +127,17 @@ class Ngc(Method):
         weak, strong = context.weak_view(part), context.strong_view(part)
         if stream == WARMUP:
             given = part.labels
-            return {"warmup": self._mixed(torch.cat([weak, strong]), given, given >= 0)}
+            return {"warmup": self._mixed([weak, strong], given, given >= 0)}
         clean, labels = self.clean[part.rows], self.labels[part.rows]
-        losses = {"mix": self._mixed(torch.cat([weak, strong]), labels, clean)}
+        losses = {"mix": self._mixed([weak, strong], labels, clean)}
         return losses | self._contrasts(part, weak, strong)
 
-    def _mixed(self, inputs: Tensor, labels: Tensor, chosen: Tensor) -> Tensor:
-        """Cross-entropy of both views (2b, ...) of chosen rows, mixed; a mean over them."""
-        context = self.context
-        chosen = chosen.repeat(2)
-        hot = one_hot(labels, context.num_classes).repeat(2, 1)
-        mix = draw_mix_among(
-            chosen, self.settings.mixup_alpha, context.generator, context.ranks, own_side=False
-        )
-        inputs, targets = mix(inputs), mix(hot)
-        each = hot.new_zeros(len(hot))
-        if bool(chosen.any()):
-            logits = self.network(inputs[chosen]).logits
-            each = each.index_put((chosen,), each_cross_entropy(logits, targets[chosen]))
-        return mean_over(each, chosen, context.ranks)
+    def _mixed(self, views: list[Tensor], labels: Tensor, chosen: Tensor) -> Tensor:
+        def logits(inputs: Tensor) -> Tensor:
+            seen: Tensor = self.network(inputs).logits
+            return seen
+
+        return mixup_among(views, labels, chosen, logits, self.context, self.settings.mixup_alpha)
 
     def _contrasts(self, part: Part, weak: Tensor, strong: Tensor) -> Losses:
         settings, ranks = self.settings, self.context.ranks

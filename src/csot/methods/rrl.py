@@ -42,7 +42,7 @@ from csot.methods.core.contract import (
 )
 from csot.methods.parts.contrast import pair_contrast, whole_batch
 from csot.methods.parts.losses import cross_entropy, each_cross_entropy, one_hot
-from csot.methods.parts.mixing import draw_mix_among
+from csot.methods.parts.mixing import mixup_among
 from csot.methods.parts.selection import mean_over
 from csot.methods.parts.votes import keep_given, soft_votes
 
@@ -171,20 +171,13 @@ class Rrl(Method):
         return min(1 + (self.epoch - 1) * (weight - 1) / ramp, weight)
 
     def _prototype(self, part: Part, weak: Tensor, strong: Tensor) -> Tensor:
-        """Both views of clean rows are mixed with one another; a mean over them."""
-        context = self.context
-        clean = self.clean[part.rows].repeat(2)
-        hot = one_hot(self.labels[part.rows], context.num_classes).repeat(2, 1)
-        mix = draw_mix_among(
-            clean, self.settings.mixup_alpha, context.generator, context.ranks, own_side=False
-        )
-        inputs, targets = mix(torch.cat([weak, strong])), mix(hot)
-        each = hot.new_zeros(len(hot))
-        if bool(clean.any()):
-            units = self._embed(self.network(inputs[clean]).features)
-            logits = units @ self.prototypes.T / self.settings.temperature
-            each = each.index_put((clean,), each_cross_entropy(logits, targets[clean]))
-        return mean_over(each, clean, context.ranks)
+        def logits(inputs: Tensor) -> Tensor:
+            units = self._embed(self.network(inputs).features)
+            return units @ self.prototypes.T / self.settings.temperature
+
+        rows, alpha = part.rows, self.settings.mixup_alpha
+        views = [weak, strong]
+        return mixup_among(views, self.labels[rows], self.clean[rows], logits, self.context, alpha)
 
     def split(self) -> Split | None:
         if not bool(self.has_split):

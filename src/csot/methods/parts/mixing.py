@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,14 @@ from torch import Tensor, nn
 
 from csot._core.ranks import Ranks
 from csot.methods.core.contract import Context, Losses
-from csot.methods.parts.losses import cross_entropy, prior_penalty, sharpen
+from csot.methods.parts.losses import (
+    cross_entropy,
+    each_cross_entropy,
+    one_hot,
+    prior_penalty,
+    sharpen,
+)
+from csot.methods.parts.selection import mean_over
 
 
 @dataclass(frozen=True)
@@ -45,25 +53,34 @@ def draw_mix(
     return Mix(max(keep, 1 - keep) if own_side else keep, partners[ranks.share(count)], ranks)
 
 
-def draw_mix_among(
+def mixup_among(
+    views: list[Tensor],
+    labels: Tensor,
     chosen: Tensor,
+    logits: Callable[[Tensor], Tensor],
+    context: Context,
     alpha: float,
-    generator: torch.Generator,
-    ranks: Ranks,
-    *,
-    own_side: bool = True,
-) -> Mix:
-    """Mixup of chosen rows with one another; the others are their own partners.
+) -> Tensor:
+    """Mixup cross-entropy of all views of chosen rows, mixed with one another; a mean over them.
 
-    `chosen` is (b,) bool, for this process's rows.
+    Lambda may be below one half, as in RRL and NGC. `labels` and `chosen` are (b,), for this
+    process's rows; `logits` maps mixed inputs to (n, C).
     """
+    ranks, count = context.ranks, len(views)
+    chosen = chosen.repeat(count)
     whole = ranks.gather(chosen).cpu()
-    count = len(whole)
-    mix = draw_mix(count, alpha, generator, ranks, own_side=own_side)
-    places = whole.nonzero()[:, 0]
-    partners = torch.arange(count)
-    partners[places] = places[torch.randperm(len(places), generator=generator)]
-    return Mix(mix.keep, partners[ranks.share(count)], ranks)
+    drawn = draw_mix(len(whole), alpha, context.generator, ranks, own_side=False)
+    # Rows that are not chosen are their own partners, and then left out.
+    places, partners = whole.nonzero()[:, 0], torch.arange(len(whole))
+    partners[places] = places[torch.randperm(len(places), generator=context.generator)]
+    mix = Mix(drawn.keep, partners[ranks.share(len(whole))], ranks)
+    hot = one_hot(labels, context.num_classes).repeat(count, 1)
+    inputs, targets = mix(torch.cat(views)), mix(hot)
+    each = hot.new_zeros(len(hot))
+    if bool(chosen.any()):
+        found = each_cross_entropy(logits(inputs[chosen]), targets[chosen])
+        each = each.index_put((chosen,), found)
+    return mean_over(each, chosen, ranks)
 
 
 def _beta(alpha: float, generator: torch.Generator) -> float:
