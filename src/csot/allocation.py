@@ -21,7 +21,7 @@ class Allocation:
     """Which given labels to trust, which to replace and by what. Arrays (N,), or (B, N)."""
 
     pseudo_labels: Array
-    """argmax_k Q_ik of the plan (Eq. 6)."""
+    """argmax_k Q_ik, Q the solution of Eq. 6."""
     weights: Array
     """w_i: ``paper`` Q_iy / (m * prior_y), ``published`` Q_iy / a_i clipped to [0, 1]."""
     selected: Array

@@ -97,7 +97,7 @@ def find_duplicates(features: Tensor, labels: Integers, seed: int) -> Duplicates
 
     ``labels`` (N,) class indices or -1: a group that would hold every row of a class is not formed,
     because no model could learn that class without it. Equal rows are found by their hashes. Other
-    pairs are searched within random cells, exactly up to 256 rows; see ``neighbourhoods``.
+    pairs are searched within random cells, exactly up to 256 rows; see ``near_pairs``.
     """
     n_rows = len(features)
     varies = (features != features[:1]).any(0)

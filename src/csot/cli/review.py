@@ -37,7 +37,10 @@ def review(
         bool, typer.Option("--allow-remote", help="Let --host be reachable from other machines.")
     ] = False,
     same_data: Annotated[
-        bool, typer.Option("--same-data", help="The data moved, but is what was decided on.")
+        bool,
+        typer.Option(
+            "--same-data", help="Keep the decisions although the path of the data changed."
+        ),
     ] = False,
     allow_outside: AllowOutside = False,
 ) -> None:

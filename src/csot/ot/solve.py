@@ -88,9 +88,9 @@ def solve(
 
     ==========================  ===========================================
     classical OT (Sinkhorn)     ``budget=1``, no features
-    structure-aware OT          ``budget=1``, features (and labels)
+    structure-aware OT (Eq. 3)  ``budget=1``, features (and labels)
     curriculum OT               ``budget=m``, no features
-    CSOT                        ``budget=m``, features and labels
+    CSOT (Eq. 6)                ``budget=m``, features and labels
     without Omega^P, Omega^L    ``coherence=(0, 1)``, ``coherence=(1, 0)``
     ==========================  ===========================================
 

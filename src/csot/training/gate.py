@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 LEVEL = 0.001
-"""Share of the runs that learned nothing and pass all the same."""
+"""Significance level: the share of runs that learned nothing and pass nevertheless."""
 PERMUTATIONS = 9_999
 ROWS = 5_000
 """Held-out rows that are looked at; more would only take longer."""

@@ -33,7 +33,7 @@ def read_image_folder(
     """Class = name of the sub-folder, id = path below `folder`. Broken images are skipped, and so
     are links to images elsewhere, unless `allow_outside` is given.
 
-    `check` says what is wrong with an image; a cache may spare it the decoding. Unless the data
+    `check` says what is wrong with an image; it may use a cache to avoid decoding. Unless the data
     has to be `labelled`, one class is enough, and images may lie directly in `folder`.
     """
     classes = sorted(

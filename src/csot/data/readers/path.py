@@ -47,7 +47,7 @@ def read_data(
     root : Path, optional
         Where image paths of a table start; else in its own folder.
     check : callable, default=fault
-        Says what is wrong with an image, or None; a cache may spare it the decoding.
+        Says what is wrong with an image, or None; it may use a cache to avoid decoding.
     labelled : bool, default=True
         If False, labels may be missing or all the same, and images may lie in no class folder.
     allow_outside : bool, default=False

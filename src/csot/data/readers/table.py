@@ -49,7 +49,7 @@ class Reading:
     root: Path
     """Where image paths start."""
     check: Callable[[Path], str | None] = fault
-    """Says what is wrong with an image; a cache may spare it the decoding."""
+    """Says what is wrong with an image; it may use a cache to avoid decoding."""
     labelled: bool = True
     """If not, labels may be missing or all the same."""
     allow_outside: bool = False

@@ -32,7 +32,7 @@ WAYS: tuple[Way, ...] = ("one", "grid", "rule", "audit")
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS decision (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
-  batch TEXT NOT NULL,   -- what was decided at one stroke, and is undone at one
+  batch TEXT NOT NULL,   -- decisions that were made, and are undone, together
   reviewer TEXT NOT NULL,
   id TEXT NOT NULL,      -- of the sample
   action TEXT NOT NULL
@@ -80,7 +80,7 @@ class Store:
                 raise
 
     def _open(self) -> None:
-        """Make or check the tables. A database of another can hold code: views and triggers."""
+        """Make or check the tables. An untrusted file may hold views or triggers, which run code."""
         for setting in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL"):
             self._base.execute(f"PRAGMA {setting}").fetchone()
         self._base.execute("PRAGMA synchronous=FULL")
@@ -192,24 +192,34 @@ def _entry(*row: Any) -> Entry:
     if action not in (*ACTIONS, UNDO) or way not in WAYS:
         raise ValueError(f"line {seq} holds the action {clip(action)!r}, {clip(way)!r}")
     datetime.fromisoformat(time)
-    return Entry(batch, who, _broken(key), action, _broken(label), way, undoes, time, seq)
+    return Entry(
+        batch,
+        who,
+        _restore_surrogates(key),
+        action,
+        _restore_surrogates(label),
+        way,
+        undoes,
+        time,
+        seq,
+    )
 
 
 def _line(entry: Entry, time: str) -> tuple[str | None, ...]:
     e = entry
-    key, label = _whole(e.id), _whole(e.label)
+    key, label = _escape_surrogates(e.id), _escape_surrogates(e.label)
     return e.batch, e.reviewer, key, e.action, label, e.way, e.undoes, time
 
 
-def _whole(text: str | None) -> str | None:
+def _escape_surrogates(text: str | None) -> str | None:
     """File names that are not Unicode hold lone surrogates, which SQLite refuses: escape them."""
     if text is None:
         return None
     return text.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _broken(text: Any) -> Any:
-    """Inverse of `_whole`."""
+def _restore_surrogates(text: Any) -> Any:
+    """Inverse of `_escape_surrogates`."""
     if text is None or "\\" not in text:
         return text
     parts = text.split("\\\\")
