@@ -38,9 +38,7 @@ def review(
     ] = False,
     same_data: Annotated[
         bool,
-        typer.Option(
-            "--same-data", help="Keep the decisions although the path of the data changed."
-        ),
+        typer.Option("--same-data", help="Keep the decisions: the data only moved."),
     ] = False,
     allow_outside: AllowOutside = False,
 ) -> None:

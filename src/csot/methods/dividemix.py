@@ -1,8 +1,9 @@
 """DivideMix: labels of small loss are kept, the others are guessed, by two networks.
 
 Each network fits a mixture of two normal distributions to its losses; w_i is the posterior of the
-component of small losses (`parts/selection`), and labels with w_i > tau are kept. In its turn a network trains on the
-other's division, by MixMatch (`parts/mixing`) with, p being mean predictions over two weak views,
+component of small losses (`parts/selection`), and labels with w_i > tau are kept. In its turn a
+network trains on the other's division, by MixMatch (`parts/mixing`) with, p being mean predictions
+over two weak views,
 
     kept labels     sharpen(w_i onehot(y_i) + (1 - w_i) p_own)
     the others      sharpen((p_own + p_other) / 2)

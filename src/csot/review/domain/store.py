@@ -80,7 +80,7 @@ class Store:
                 raise
 
     def _open(self) -> None:
-        """Make or check the tables. An untrusted file may hold views or triggers, which run code."""
+        """Make or check the tables. An untrusted file may hold views or triggers."""
         for setting in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL"):
             self._base.execute(f"PRAGMA {setting}").fetchone()
         self._base.execute("PRAGMA synchronous=FULL")
@@ -195,9 +195,9 @@ def _entry(*row: Any) -> Entry:
     return Entry(
         batch,
         who,
-        _restore_surrogates(key),
+        _restored(key),
         action,
-        _restore_surrogates(label),
+        _restored(label),
         way,
         undoes,
         time,
@@ -207,19 +207,19 @@ def _entry(*row: Any) -> Entry:
 
 def _line(entry: Entry, time: str) -> tuple[str | None, ...]:
     e = entry
-    key, label = _escape_surrogates(e.id), _escape_surrogates(e.label)
+    key, label = _escaped(e.id), _escaped(e.label)
     return e.batch, e.reviewer, key, e.action, label, e.way, e.undoes, time
 
 
-def _escape_surrogates(text: str | None) -> str | None:
+def _escaped(text: str | None) -> str | None:
     """File names that are not Unicode hold lone surrogates, which SQLite refuses: escape them."""
     if text is None:
         return None
     return text.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _restore_surrogates(text: Any) -> Any:
-    """Inverse of `_escape_surrogates`."""
+def _restored(text: Any) -> Any:
+    """Inverse of `_escaped`."""
     if text is None or "\\" not in text:
         return text
     parts = text.split("\\\\")
