@@ -212,7 +212,7 @@ def test_groups_and_duplicates_of_a_table(folder: Path, digits: Digits) -> None:
     assert "writer" not in summary["settings"]["features"]
     report = (folder / "run" / "report.html").read_text()
     assert "200 rows have a near-duplicate" in report
-    assert "1 of 100 such pairs carry different labels" in report
+    assert "1 group of near-duplicates, 2 rows" in report
     findings = pd.read_csv(folder / "run" / "findings.csv", index_col="id")
     assert findings.loc[[0, 300], "note"].tolist() == ["a near-duplicate has another label"] * 2
 

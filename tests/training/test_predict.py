@@ -194,7 +194,7 @@ def test_wrong_inputs(features: Path, images: Path, tmp_path: Path) -> None:
         (features, "six.csv", "has 6 features per row (0, 1, 2, 3, 4 and 1 more), but the run was"),
         (features, "notes.doc", "files of the kind '.doc' are not read"),
         (features, "nowhere", "is neither a path nor one of digits"),
-        (features, "empty", "has no readable image"),
+        (features, "empty", "is a folder of images; the run was trained on 5 features per row"),
         (images / "run", "empty", "has no readable image"),
         (images / "run", "wide.npz", "trained on images of shape (3, "),
     ]
