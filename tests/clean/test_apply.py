@@ -125,3 +125,39 @@ def test_changed_data_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "fixed.npz").exists()
     with pytest.raises(DataError, match="from 0 to 1"):
         run.apply(tmp_path / "fixed.npz", min_confidence=2)
+
+
+def test_labels_that_differ_by_case_are_known_again(tmp_path: Path) -> None:
+    features, labels = blobs()
+    frame = pd.DataFrame(features, columns=list("abcd")).assign(kind=labels)
+    frame.loc[20, "kind"] = str(frame.loc[20, "kind"]).upper()
+    frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    run = clean_dataset(tmp_path / "t.tsv", tmp_path / "run", label="kind", merge_variants=True)
+    done = run.apply(tmp_path / "fixed.tsv")
+    fixed = pd.read_csv(done.path, sep="\t")
+    assert list(fixed) == list(frame)
+    assert fixed.loc[20, "kind"] == frame.loc[20, "kind"], "a cell that is not changed"
+    assert (fixed["kind"] != frame["kind"]).sum() == len(done.changes) > 0
+
+
+def test_a_discarded_row_of_numbers_has_no_label(tmp_path: Path) -> None:
+    features, labels = blobs()
+    frame = pd.DataFrame(features, columns=list("abcd")).assign(kind=(labels == "bee") + 0)
+    frame.to_parquet(tmp_path / "t.parquet")
+    run = clean_dataset(tmp_path / "t.parquet", tmp_path / "run", label="kind")
+    session = Session(run, "ann")
+    session.decide([session.catalogue.row_of["60"]], "discard", None, "one", "a")
+    session.close()
+    fixed = pd.read_parquet(run.apply(tmp_path / "fixed.parquet").path)
+    assert fixed["kind"].isna().tolist() == [row == 60 for row in range(120)]
+
+
+def test_nothing_is_left_where_writing_fails(tmp_path: Path) -> None:
+    features, labels = blobs()
+    pd.DataFrame(features, columns=list("abcd")).assign(kind=labels).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    run = clean_dataset(tmp_path / "t.csv", tmp_path / "run", label="kind")
+    with pytest.raises(DataError, match=r"not as '\.doc'"):
+        run.apply(tmp_path / "new" / "fixed.doc")
+    assert list((tmp_path / "new").iterdir()) == []

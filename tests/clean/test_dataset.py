@@ -76,6 +76,17 @@ def test_new_data_is_predicted_by_the_cleaner(run: CleanRun, tmp_path: Path) -> 
         run.predict(tmp_path / "other.npz")
 
 
+def test_arrays_in_memory_are_judged_by_a_run(run: CleanRun, tmp_path: Path) -> None:
+    features, labels = blobs()
+    judged = clean_dataset(
+        features[:20], tmp_path / "judged", labels=labels[:20], judge_with=run.path
+    )
+    assert judged.findings["is_label_issue"].sum() >= 5
+    frame = pd.DataFrame(features, columns=list("abcd")).assign(kind=labels)
+    with pytest.raises(DataError, match="holds columns of a table, but"):
+        clean_dataset(frame, tmp_path / "other", label="kind", judge_with=run.path)
+
+
 def test_progress_is_reported(tmp_path: Path) -> None:
     features, labels = blobs()
     seen: list[tuple[str, int, int]] = []
@@ -93,6 +104,7 @@ def test_progress_is_reported(tmp_path: Path) -> None:
         (np.zeros(3), {"labels": [0, 1, 0]}, "(N, D)"),
         (np.zeros((3, 2)), {}, "needs `labels`"),
         (np.zeros((3, 2)), {"labels": [0, 1]}, "features has 3 rows"),
+        (blobs()[0], {"labels": blobs()[1], "label": "kind"}, "have no columns"),
         (pd.DataFrame({"a": [1.0, 2.0]}), {"labels": [0, 1]}, "name the column by `label`"),
         (blobs()[0], {"labels": blobs()[1], "class_prior": {"ape": 1.0}}, "lacks the classes bee"),
         (blobs()[0], {"labels": blobs()[1], "class_prior": "flat"}, "'uniform'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
     Until then readers see the old file. The data are on the disk before the name changes.
     """
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}{PARTIAL}")
+    partial = _partial(path)
     try:
         with open(partial, "xb") as file:
             yield file
@@ -30,6 +31,29 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A free name beside ``path`` for a new file or folder, which becomes ``path`` at the end.
+
+    Nothing is left behind if the block fails. Folders above ``path`` are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = _partial(path)
+    try:
+        yield partial
+        os.replace(partial, path)
+    except BaseException:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}{PARTIAL}")
 
 
 def write_text(path: Path, text: str) -> None:

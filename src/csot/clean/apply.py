@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from csot._core.atomic import atomic_path
 from csot._core.files import refuse_overlap
 from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
@@ -78,7 +75,7 @@ def apply_corrections(
         if place.exists():
             raise DataError(f"`out` {place} exists; nothing is overwritten: choose another name")
     labels, changes = _final_labels(found, data, min_confidence)
-    with _whole(target) as place:
+    with atomic_path(target) as place:
         if data.images is not None and data.table is None:
             _write_images(place, data, labels, link)
         elif data.table is not None:
@@ -105,7 +102,8 @@ def _read_source(run: Run, allow_outside: bool) -> tuple[LabelledData, Path]:
             f"{run.path} weighed the votes of several annotators, and its data has a row per vote; "
             f"take {run.path / 'corrected.csv'}, which has a row per sample"
         )
-    columns = Columns(**{name: settings.get(name) for name in ("label", "text", "image", "id")})
+    named = ("label", "text", "image", "id", "group", "features")
+    columns = Columns(**{name: settings.get(name) for name in named})
     is_table = source.get("kind") == "table"
     data = read_data(
         Path(path),
@@ -114,6 +112,7 @@ def _read_source(run: Run, allow_outside: bool) -> tuple[LabelledData, Path]:
         lambda _: None,
         labelled=False,
         allow_outside=allow_outside,
+        merge_variants=settings.get("merge_variants") is True,
     )
     return data, Path(path)
 
@@ -177,22 +176,6 @@ def _decide(
     return corrected, CORRECTION
 
 
-@contextmanager
-def _whole(target: Path) -> Iterator[Path]:
-    """A place beside ``target`` that becomes it at the end; nothing is left if that fails."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    place = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
-    try:
-        yield place
-        os.replace(place, target)
-    except BaseException:
-        if place.is_dir():
-            shutil.rmtree(place, ignore_errors=True)
-        else:
-            place.unlink(missing_ok=True)
-        raise
-
-
 def _write_images(
     folder: Path, data: LabelledData, labels: npt.NDArray[np.object_], link: bool
 ) -> None:
@@ -226,7 +209,7 @@ def _write_table(
     table = data.table.copy()
     column = table[data.label_column].astype(object)
     changed = {
-        name: "" if new is None else new
+        name: new
         for name, new, own in zip(data.ids, labels, data.labels, strict=True)
         if new != own
     }
@@ -242,10 +225,14 @@ def _write_table(
             orient="records", lines=True, force_ascii=False
         )
         path.write_text(str(text), encoding="utf-8")
-    elif suffix in {".csv", ".tsv"}:
+    elif suffix == ".tsv":
+        table.to_csv(path, sep="\t", index=is_named)
+    elif suffix == ".csv":
         write_csv(path, table, index=is_named)
     else:
-        raise DataError(f"tables are written as .csv, .jsonl or .parquet, not as {suffix!r}")
+        raise DataError(
+            f"`out`: tables are written as .csv, .tsv, .jsonl or .parquet, not as {suffix!r}"
+        )
 
 
 def _write_arrays(

@@ -290,7 +290,8 @@ def _fit(request: Request, progress: Progress | None) -> None:
         votes = all_votes(data, request.votes)
         if votes is not None and prior is not None:
             raise DataError("`class_prior` is for labels of one annotator; leave it out")
-    run = _create_run(request, data)
+    source = _source(request, data)
+    run = _create_run(request, source)
     with timer("embed"):
         features, inputs = features_of(data, planned, progress)
     cleaner = LabelCleaner(
@@ -300,7 +301,6 @@ def _fit(request: Request, progress: Progress | None) -> None:
         progress=progress or False,
     )
     settings = _settings(request, data, planned, verified)
-    source = _source(request, data)
     with timer("clean"):
         if votes is None:
             cleaner.fit(features, data.labels, pred_probs, data.ids, verified, data.groups)
@@ -331,13 +331,17 @@ def _judge(request: Request, judge_run: Path, progress: Progress | None) -> None
     command = request.command()
     with timer("read"):
         judge = Judge.open(judge_run)
-        columns, embedder = judge.align(request.data, request.columns, request.embedder)
-        request = replace(request, columns=columns, embedder=embedder)
+        if isinstance(request.frame, dict):
+            judge.check_medium("arrays", "the data")
+        else:
+            columns, embedder = judge.align(request.data, request.columns, request.embedder)
+            request = replace(request, columns=columns, embedder=embedder)
         data, planned = _read_samples(request, labelled=False, fitted=judge.inputs.table)
         judge.check(data, planned)
         data = judge.with_labels(data, str(request.data or "the data"))
         verified = None if request.verified is None else judge.verified(request.verified, data)
-    run = _create_run(request, data)
+    source = _source(request, data)
+    run = _create_run(request, source)
     with timer("embed"):
         features, _ = features_of(data, planned, progress, judge.inputs)
     with timer("judge"):
@@ -346,7 +350,7 @@ def _judge(request: Request, judge_run: Path, progress: Progress | None) -> None
         "command": None if request.data is None else shlex.join(command)
     }
     circumstances = Circumstances(
-        _source(request, data), settings, timer.seconds, judged_with=str(judge.run.resolve())
+        source, settings, timer.seconds, judged_with=str(judge.run.resolve())
     )
     write_cleaned(run, data, cleaner, circumstances, request.allow_outside)
 
@@ -403,6 +407,11 @@ def _read_samples(
     columns, root, outside = request.columns, request.root, request.allow_outside
     source = request.frame if request.data is None else request.data
     if isinstance(source, dict):
+        if columns != Columns() or root is not None or request.embedder is not None:
+            raise DataError(
+                "features in memory have no columns: `label`, `text`, `image`, `id`, `group`, "
+                "`features`, `annotator`, `root` and `embedder` are for tables and files"
+            )
         return from_arrays(Path("the arrays"), source, list(source), labelled), None
     try:
         planned = plan_embedding(request.data, request.out, columns, root, request.embedder)
@@ -431,8 +440,8 @@ def _read_samples(
     return data, planned
 
 
-def _create_run(request: Request, data: LabelledData) -> Run:
-    run = Run.create(request.out, force=request.force, source=_source(request, data))
+def _create_run(request: Request, source: dict[str, str]) -> Run:
+    run = Run.create(request.out, force=request.force, source=source)
     run.write_excel_safe(request.excel_safe)
     return run
 
@@ -463,6 +472,7 @@ def _settings(
         "id": request.columns.id,
         "group": request.columns.group,
         "duplicates": request.duplicates,
+        "merge_variants": request.merge_variants,
         "features": data.feature_columns,
         "uses": data.uses,
         "embedder": None if planned is None else planned.embedder.name,

@@ -80,11 +80,7 @@ class Judge:
         if medium_of(data, Columns()) == "columns":
             columns = self._columns(columns)
         medium = medium_of(data, columns)
-        if medium != self.inputs.medium:
-            raise DataError(
-                f"{data or 'the data'} holds {DESCRIPTIONS[medium]}, but {self.run} judges "
-                f"{DESCRIPTIONS[self.inputs.medium]}"
-            )
+        self.check_medium(medium, str(data or "the data"))
         if embedder is not None and medium not in ("images", "texts"):
             raise DataError(f"`embedder` {embedder}: {self.run} used none; leave it out")
         asked, table = columns.features, self.inputs.table
@@ -95,6 +91,14 @@ class Judge:
                 "leave `features` out"
             )
         return columns, embedder or self.inputs.embedder
+
+    def check_medium(self, medium: str, name: str) -> None:
+        """Refuse images where the run judges texts, and the like."""
+        if medium != self.inputs.medium:
+            raise DataError(
+                f"{name} holds {DESCRIPTIONS[medium]}, but {self.run} judges "
+                f"{DESCRIPTIONS[self.inputs.medium]}"
+            )
 
     def _columns(self, given: Columns) -> Columns:
         """Names that were not given are those of the run."""
