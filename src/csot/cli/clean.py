@@ -86,15 +86,15 @@ def clean(
     verified: Annotated[
         Path | None,
         typer.Option(
-            help="CSV with the columns id and label: decisions that are final; or a sheet of "
-            "csot audit, filled in."
+            help="CSV with the columns id and label: decisions that are final; a sheet of csot "
+            "audit, filled in; or an export of Label Studio."
         ),
     ] = None,
     votes: Annotated[
         Path | None,
         typer.Option(
             help="CSV with the columns id, annotator and label: more opinions, beside the labels "
-            "of DATA; a review writes one."
+            "of DATA; a review writes one, and Label Studio exports one."
         ),
     ] = None,
     class_prior: Annotated[
