@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -127,6 +127,7 @@ def clean_dataset(
     excel_safe: bool = False,
     merge_variants: bool = False,
     progress: Progress | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> CleanRun:
     """Say which labels of a data set are wrong, what they should be, and how sure that is.
 
@@ -174,6 +175,9 @@ def clean_dataset(
         Treat labels that differ only by case or spaces as one; else a warning names them.
     progress : callable, optional
         Called with the name of a stage, how much of it is done, and how much there is.
+    announce : callable, optional
+        Called with a line that says which columns of a table are used and which are ignored, once
+        it is read; it is also ``settings["uses"]`` of the summary.
 
     Returns
     -------
@@ -213,6 +217,7 @@ def clean_dataset(
         allow_outside=allow_outside,
         excel_safe=excel_safe,
         merge_variants=merge_variants,
+        announce=announce,
     )
     if request.data is not None:
         refuse_overlap(request.data, request.out)
@@ -245,6 +250,7 @@ class Request:
     allow_outside: bool
     excel_safe: bool
     merge_variants: bool
+    announce: Callable[[str], None] | None
 
     def command(self) -> list[str]:
         """`csot clean ...`, to which `--verified FILE` feeds decisions back."""
@@ -429,6 +435,8 @@ def _read_samples(
         fitted=fitted,
         merge_variants=request.merge_variants,
     )
+    if request.announce is not None and data.uses is not None:
+        request.announce(data.uses)
     for skipped in data.skipped[:3]:
         warnings.warn(f"skipped {skipped.id}: {skipped.reason}", DataWarning, stacklevel=4)
     if len(data.skipped) > 3:

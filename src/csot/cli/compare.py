@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from csot.cli.completion import complete_method
+from csot.cli.defaults import COMPARISON, default_out
 from csot.cli.options import (
     AllowOutside,
+    AsJson,
     Changes,
     DataDir,
     ImageColumn,
@@ -27,14 +31,22 @@ from csot.cli.train import parse_settings, require_training
 if TYPE_CHECKING:
     from csot.training.compare import Cell
 
+SCORES = ("test_accuracy_last", "test_accuracy_best", "seconds")
+
 
 def compare(
     data: Annotated[str, typer.Argument(metavar="DATA", help="As for csot train.")],
     methods: Annotated[
         str,
-        typer.Option(help="Methods, separated by commas; csot@c is an ablation; all; ablations."),
+        typer.Option(
+            help="Methods, separated by commas; csot@c is an ablation; all; ablations.",
+            autocompletion=complete_method,
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs; else DATA-compare."),
+    ] = None,
     noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     preset: Preset = None,
@@ -56,12 +68,15 @@ def compare(
         ),
     ] = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run methods on the same data, noise, network and budget, and put them side by side.
 
     What is finished in RUN is not run again; what was interrupted goes on.
+
+    Example: csot compare digits --methods ce,csot --noise sym:0.5 --seeds 0,1,2
     """
-    with Terminal(quiet) as terminal:
+    with Terminal(quiet, as_json) as terminal:
         require_training("csot compare")
         from csot import training
         from csot.data import Columns
@@ -71,11 +86,14 @@ def compare(
         chosen, noises = split_list(methods, "--methods"), split_list(noise, "--noise")
         numbers = split_numbers(seeds, "--seeds")
         cells = list_cells(chosen, noises, numbers)
+        out = default_out(data, COMPARISON) if out is None else out
+        facts: list[dict[str, Any]] = []
         with terminal.bar("runs", len(cells)) as advance:
 
             def on_cell(cell: Cell, summary: dict[str, Any]) -> None:
                 advance(1)
                 terminal.say(describe_cell(cell, summary))
+                facts.append(asdict(cell) | {name: summary.get(name) for name in SCORES})
 
             found = training.compare(
                 data,
@@ -105,6 +123,7 @@ def compare(
             terminal.say(as_table(name, rows_for(found, name)))
         terminal.say()
         terminal.say(f"results are in {out}: compare.html, table.csv, table.tex, cells.csv")
+        terminal.result({"run": str(out), "page": str(out / "compare.html"), "cells": facts})
 
 
 def as_typed(

@@ -8,6 +8,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from csot._core.text import duration
 from csot.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ class Epochs:
             self._live.__enter__()
 
     def on_estimate(self, seconds: float) -> None:
-        from csot.training.estimate import duration
-
         self._left = f", about {duration(seconds)} left"
         if not self._has_estimated:
             self._has_estimated = True
