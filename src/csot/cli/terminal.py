@@ -45,18 +45,8 @@ OPTIONS = frozenset(
     {
         *("allow_outside", "annotator", "class_prior", "data_dir", "download", "duplicates"),
         *("embedder", "features", "force", "group", "id", "image", "image_size", "label"),
-        *(
-            "limit",
-            "merge_variants",
-            "min_confidence",
-            "out",
-            "resume",
-            "root",
-            "rows",
-            "seed",
-            "test",
-        ),
-        *("text", "verified", "votes", "with", "onnx", "torch_export"),
+        *("limit", "merge_variants", "min_confidence", "onnx", "out", "resume", "root", "rows"),
+        *("seed", "test", "text", "torch_export", "verified", "votes", "with"),
     }
 )
 """Parameters of functions that are options of commands."""
