@@ -304,7 +304,7 @@ def _fit(request: Request, progress: Progress | None) -> None:
         class_prior=prior,
         duplicates=request.duplicates,
         random_state=request.seed,
-        progress=progress or False,
+        progress=_cleaning(progress) or False,
     )
     settings = _settings(request, data, planned, verified)
     with timer("clean"):
@@ -489,6 +489,13 @@ def _settings(
         "seed": request.seed,
         "command": None if request.data is None else shlex.join(request.command()),
     }
+
+
+def _cleaning(progress: Progress | None) -> Progress | None:
+    """Its stages for the cleaner; a function, of which a clone of the cleaner makes no copy."""
+    if progress is None:
+        return None
+    return lambda stage, done, total: progress(f"Cleaning ({stage})", done, total)
 
 
 class _Timer:

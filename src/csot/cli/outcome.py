@@ -157,5 +157,8 @@ def _show_next(run: Run, terminal: Terminal) -> None:
     out: Path = run.path
     terminal.say(f"Results in {out}; look at {out / 'report.html'}")
     terminal.say(f"Next: {shlex.join([*program(), 'review', str(out)])}")
+    source = run.read_summary().get("source")
+    if isinstance(source, dict) and "path" in source and run.read_annotators() is None:
+        terminal.say(f"Or apply all corrections: {shlex.join([*program(), 'apply', str(out)])}")
     again = [*program(), *clean_command(run)[1:], "--verified", str(out / "verified.csv")]
     terminal.say(f"Then, with what you decided: {shlex.join(again)}")
