@@ -74,7 +74,7 @@ def compare(
 
     What is finished in RUN is not run again; what was interrupted goes on.
 
-    Example: csot compare digits --methods ce,csot --noise sym:0.5 --seeds 0,1,2
+    Example: csot compare digits --methods cross_entropy,csot --noise sym:0.5 --seeds 0,1,2
     """
     with Terminal(quiet, as_json) as terminal:
         require_training("csot compare")
