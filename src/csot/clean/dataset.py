@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,20 @@ from csot.data.readers.frame import is_frame
 from csot.data.types import Labels
 from csot.report import write_report
 from csot.runs import Run
+from csot.runs.findings import (
+    CONFIDENCE,
+    CORRECTED,
+    GIVEN,
+    IS_ISSUE,
+    REASON,
+    SCORE,
+    suspicion_order,
+)
+from csot.runs.noise import NoiseEstimate
 from csot.runs.predictions import Predicted
+
+SHOWN_ROWS = 5
+"""In a notebook."""
 
 
 class CleanRun(Run):
@@ -71,6 +85,22 @@ class CleanRun(Run):
     def cleaner(self) -> LabelCleaner:
         """The fitted cleaner, to judge and predict other rows."""
         return Judge.open(self.path).cleaner
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the headline, the most suspicious rows, where the report is."""
+        found, summary = self.findings, self.summary
+        noise = NoiseEstimate.of_summary(summary)
+        order = suspicion_order(
+            found[IS_ISSUE].to_numpy(), found[SCORE].to_numpy(), found[GIVEN].notna()
+        )
+        worst = found.iloc[order[:SHOWN_ROWS]][[GIVEN, CORRECTED, CONFIDENCE, REASON]]
+        with pd.option_context("display.max_colwidth", None):
+            table = worst.to_html(float_format="{:.3f}".format)
+        return (
+            f"<p><b>{summary['n_issues']:,} of {summary['n_rows']:,} labels look wrong.</b> "
+            f"{'' if noise is None else escape(noise.words())}</p>{table}"
+            f"<p>Report: {escape(str(self.report_path))}</p>"
+        )
 
     def report(self, allow_outside: bool = False) -> Path:
         """Write report.html again, and return where it is."""
