@@ -43,16 +43,17 @@ EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 OPTIONS = frozenset(
     {
-        *("allow_outside", "annotator", "class_prior", "data_dir", "download", "duplicates"),
-        *("embedder", "features", "force", "group", "id", "image", "image_size", "label"),
-        *("limit", "merge_variants", "min_confidence", "onnx", "out", "resume", "root", "rows"),
-        *("seed", "test", "text", "torch_export", "verified", "votes", "with"),
+        *("allow_outside", "allow_remote", "annotator", "class_prior", "data_dir", "download"),
+        *("duplicates", "embedder", "features", "force", "group", "host", "id", "image"),
+        *("image_size", "label", "limit", "merge_variants", "min_confidence", "onnx", "out"),
+        *("port", "resume", "reviewer", "root", "rows", "same_data", "seed", "set", "test"),
+        *("text", "torch_export", "verified", "votes", "with"),
     }
 )
 """Parameters of functions that are options of commands."""
 
 
-RENAMED = {"judge_with": "with", "n_rows": "rows"}
+RENAMED = {"judge_with": "with", "n_rows": "rows", "settings": "set"}
 
 
 def as_options(message: str) -> str:

@@ -16,7 +16,7 @@ from csot.data.types import TrainingData
 from csot.methods.core.contract import Losses, Method, Predictions, Split
 from csot.training.checkpoint import Checkpoints
 
-REMEDY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
+REMEDY = "Try `settings` with a smaller learning_rate or with clip=1, or precision 32-true"
 
 
 class Evaluator:
