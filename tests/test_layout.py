@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "review",
     },
     "methods": {"_core", "ot", "curriculum", "allocation", "data", "nets"},
-    "figures": {"_core", "runs"},
+    "figures": {"_core", "ot", "runs"},
     "training": {"_core", "data", "nets", "methods", "runs", "report", "figures"},
     "loading": {"_core", "data", "clean", "runs", "training"},
 }
