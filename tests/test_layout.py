@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "figures": {"_core", "ot", "runs"},
     "training": {"_core", "data", "nets", "methods", "runs", "report", "figures"},
     "loading": {"_core", "data", "clean", "runs", "training"},
+    "gallery": {"_core", "data", "clean", "runs", "figures", "training"},
 }
 # The doors stand above everything: `csot/__init__.py` may import any unit, the others also `csot`.
 DOORS = ("", "cli", "demo", "__main__")

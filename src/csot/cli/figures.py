@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,10 @@ from rich.table import Table
 
 from csot.cli.options import Quiet
 from csot.cli.terminal import Terminal
+from csot.cli.train import require_training
 
 if TYPE_CHECKING:
+    from csot.figures.catalogue import Entry, Request
     from csot.figures.drawing import Drawing
     from csot.figures.style import ThemeName
 
@@ -40,6 +43,10 @@ def figures(
         int | None, typer.Option(help="Epoch whose snapshot is drawn; else the last.")
     ] = None,
     theme: Annotated[str, typer.Option(help="light, dark or both.")] = "both",
+    kept: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where what takes long is kept; else kept/ of --out."),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="timing: only the sizes that take seconds.")
     ] = False,
@@ -47,33 +54,47 @@ def figures(
 ) -> None:
     """Draw figures as PNG and SVG, with the numbers behind them as CSV.
 
-    What takes long is kept in DIR/kept: the same command goes on where it stopped.
+    What takes long is kept: the same command goes on where it stopped.
     """
     with Terminal(quiet) as terminal:
-        from csot.figures.catalogue import FIGURES, Request, find_figure
-
         if name == "list":
             show_list(terminal)
             return
-        chosen = list(FIGURES) if name == "all" else [name]
-        for one in chosen:
-            find_figure(one)
+        from csot.figures.catalogue import FIGURES, Request, find_figure
+
+        chosen = {
+            one: entry
+            for one, entry in (FIGURES if name == "all" else {name: find_figure(name)}).items()
+            # `all` of some runs is all that depends on them.
+            if name != "all" or not runs or entry.needs != "nothing"
+        }
         themes = read_themes(theme)
         with terminal.stages() as on_step:
-            for number, one in enumerate(chosen):
+            given = Request(tuple(runs or ()), truth, epoch, kept or out / KEPT, quick, on_step)
+            for number, (one, entry) in enumerate(chosen.items()):
                 on_step(one, number, len(chosen))
-                entry = find_figure(one)
-                request = Request(
-                    runs=tuple(runs or ()),
-                    truth=truth,
-                    epoch=epoch,
-                    kept=out / KEPT,
-                    quick=quick,
-                    on_step=on_step,
-                )
-                drawing = entry.make(request)
+                try:
+                    drawing = entry.make(request_for(entry, given))
+                except ValueError as error:
+                    if name != "all" or not runs:
+                        raise
+                    # Not every figure can be drawn from every run.
+                    terminal.warn(f"{one} is left out: {error}")
+                    continue
                 drawing.save(out, themes=themes)
                 terminal.say(describe(drawing, out))
+
+
+def request_for(entry: Entry, given: Request) -> Request:
+    """What the user gave, or the runs on digits."""
+    if entry.demo is None or given.runs:
+        return given
+    require_training("csot figures")
+    from csot.gallery import demo_runs
+
+    assert given.kept is not None
+    made = demo_runs(entry.demo, given.kept, given.on_step)
+    return replace(given, runs=made.runs, truth=made.truth)
 
 
 def read_themes(text: str) -> tuple[ThemeName, ...]:
@@ -98,9 +119,10 @@ def show_list(terminal: Terminal) -> None:
 
     words = {
         "nothing": "",
-        "snapshot": "a training run, or digits",
+        "snapshot": "a training run",
         "training": "training runs",
-        "cleaning": "runs with true labels",
+        "run": "a run of cleaning or training",
+        "truth": "such runs, and true labels",
     }
     table = Table(box=None, pad_edge=False)
     for column in ("figure", "what it shows", "drawn from"):

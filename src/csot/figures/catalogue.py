@@ -8,17 +8,32 @@ from pathlib import Path
 from typing import Literal
 
 from csot._core.errors import listed, nearest
+from csot.figures.confusion import confusion
 from csot.figures.convergence import convergence
 from csot.figures.couplings import couplings, epsilons
+from csot.figures.curves import curves
 from csot.figures.drawing import Drawing
 from csot.figures.mappings import mappings
+from csot.figures.noise_matrices import noise_matrix
 from csot.figures.overview import overview
+from csot.figures.precision_recall import precision_recall
+from csot.figures.records import find_runs
+from csot.figures.reliability import reliability
+from csot.figures.sensitivity import sensitivity
+from csot.figures.stages import stages
+from csot.figures.suspects import suspects
+from csot.figures.times import epoch_time, total_time
 from csot.figures.timing import timing
 from csot.figures.timing_cells import OPTIONS, PAPER, QUICK, Cell
-from csot.runs.snapshots import Snapshot, read_snapshot
+from csot.figures.verified import verified
+from csot.runs.snapshots import Snapshot, read_snapshot, snapshot_epochs
 
-Needs = Literal["nothing", "snapshot", "training", "cleaning"]
-"""What a figure is drawn from: computed; a training run's snapshot, or digits; runs."""
+Needs = Literal["nothing", "snapshot", "training", "run", "truth"]
+"""What a figure is drawn from: nothing, it is computed; a snapshot of a training run, or digits;
+training runs; runs of any kind; such runs and true labels."""
+
+DemoGroup = Literal["methods", "transports", "kappa", "epsilon", "cleaning", "verified"]
+"""Runs on digits that `csot.gallery` makes."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +54,10 @@ class Request:
     """Called with the name of a stage, how much of it is done, and how much there is."""
 
     def snapshot(self) -> Snapshot | None:
-        """Of the first run, or None: digits are then used."""
-        return read_snapshot(self.runs[0], self.epoch) if self.runs else None
+        """Of the first run that has one, or None: digits are then used."""
+        runs = [run.path for run in find_runs(self.runs)]
+        kept = [run for run in runs if snapshot_epochs(run)]
+        return read_snapshot((kept or runs)[0], self.epoch) if runs else None
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,8 @@ class Entry:
     about: str
     needs: Needs
     make: Callable[[Request], Drawing]
+    demo: DemoGroup | None = None
+    """What it is drawn from where the user gives no runs."""
 
 
 def _timing(request: Request) -> Drawing:
@@ -93,6 +112,84 @@ FIGURES: dict[str, Entry] = {
     ),
     "timing": Entry(
         "the paper's timing table: VDA and ESI at 10 x 100 iterations, and csot", "nothing", _timing
+    ),
+    "curves": Entry(
+        "clean accuracy, corrected accuracy and clean recall over the epochs, by method",
+        "training",
+        lambda request: curves(request.runs),
+        demo="methods",
+    ),
+    "transports": Entry(
+        "the same for OT, SOT, COT and CSOT",
+        "training",
+        lambda request: curves(request.runs, name="transports"),
+        demo="transports",
+    ),
+    "confusion": Entry(
+        "confusion matrices: true against given, and against corrected labels",
+        "truth",
+        lambda request: confusion(request.runs, request.truth),
+        demo="methods",
+    ),
+    "sensitivity-kappa": Entry(
+        "test accuracy over the weight of the coherence",
+        "training",
+        lambda request: sensitivity(request.runs, "coherence"),
+        demo="kappa",
+    ),
+    "sensitivity-epsilon": Entry(
+        "test accuracy over the weight of the entropy",
+        "training",
+        lambda request: sensitivity(request.runs, "epsilon"),
+        demo="epsilon",
+    ),
+    "stages": Entry(
+        "budget, stages, and shares of labels selected, trusted and replaced, over the epochs",
+        "training",
+        lambda request: stages(request.runs),
+        demo="methods",
+    ),
+    "epoch-time": Entry(
+        "seconds per epoch, and the share of relabelling",
+        "training",
+        lambda request: epoch_time(request.runs),
+        demo="methods",
+    ),
+    "total-time": Entry(
+        "total training time by method, beside the paper's hours",
+        "training",
+        lambda request: total_time(request.runs),
+        demo="methods",
+    ),
+    "precision-recall": Entry(
+        "precision and recall of the wrong labels found, over the score",
+        "truth",
+        lambda request: precision_recall(request.runs, request.truth),
+        demo="cleaning",
+    ),
+    "reliability": Entry(
+        "how often corrected labels are right, by confidence",
+        "truth",
+        lambda request: reliability(request.runs, request.truth),
+        demo="cleaning",
+    ),
+    "noise-matrix": Entry(
+        "the estimated noise matrix, beside the true one where it is known",
+        "run",
+        lambda request: noise_matrix(request.runs[0], request.truth),
+        demo="cleaning",
+    ),
+    "verified": Entry(
+        "what verified rows buy: noise rate and verdicts over their number",
+        "truth",
+        lambda request: verified(request.runs, request.truth),
+        demo="verified",
+    ),
+    "suspects": Entry(
+        "the most suspicious samples, with given and suggested label",
+        "run",
+        lambda request: suspects(request.runs[0], request.truth),
+        demo="cleaning",
     ),
 }
 

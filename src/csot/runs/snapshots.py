@@ -98,6 +98,12 @@ def snapshot_epochs(run: Path) -> list[int]:
     return sorted(int(found[1]) for name in names if (found := FILE.fullmatch(name)))
 
 
+def clear_snapshots(run: Path) -> None:
+    """Delete those of an earlier run."""
+    for epoch in snapshot_epochs(run):
+        snapshot_path(run, epoch).unlink()
+
+
 def write_snapshot(run: Path, epoch: int, snapshot: Snapshot) -> Path:
     """Features are kept in half precision: they are for drawing and for cosines."""
     path = snapshot_path(run, epoch)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from torch import Tensor
 
 from csot._core.files import refuse_overlap
 from csot.data.datasets.registry import read_training_data
@@ -15,6 +16,7 @@ from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
 from csot.figures import write_history
+from csot.methods.core.contract import Predictions
 from csot.report import write_report
 from csot.runs import Run
 from csot.training.build import generator_for
@@ -23,6 +25,7 @@ from csot.training.folder import RunFolder, is_first_process
 from csot.training.loop import Progress, run_loop
 from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
+from csot.training.snapshots import snapshot_writer
 
 NOISE_STREAM = 17
 """Random stream of the label noise, distinct from all streams of the loop."""
@@ -197,13 +200,19 @@ def train_configured(
         folder.write_inputs(labelled)
         Run(folder.path).write_excel_safe(excel_safe)
     callbacks = progress or Progress()
+    keep_snapshot = snapshot_writer(folder.path, labelled)
 
     def on_epoch(history: list[dict[str, float]]) -> None:
         for write in writers:
             write(history)
         callbacks.on_epoch(history)
 
-    finished = run_loop(config, labelled, folder.checkpoints, replace(callbacks, on_epoch=on_epoch))
+    def on_snapshot(epoch: int, rows: Tensor, seen: Predictions) -> None:
+        keep_snapshot(epoch, rows, seen)
+        callbacks.on_snapshot(epoch, rows, seen)
+
+    extended = replace(callbacks, on_epoch=on_epoch, on_snapshot=on_snapshot)
+    finished = run_loop(config, labelled, folder.checkpoints, extended)
     if finished.is_first:
         write_results(folder, config, labelled, noisy, finished)
     return Trained(
