@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import average_precision_score, confusion_matrix, precision_recall_curve
 
 from csot.figures import (
+    Drawing,
     confusion,
     noise_matrix,
     precision_recall,
@@ -132,6 +133,14 @@ def test_a_gallery_of_pictures(tmp_path: Path) -> None:
     assert len(shown) == 1
     assert max(np.asarray(shown[0].images[0].get_array()).shape) == 160
     assert shown[0].get_title() == "bee → ape ✓"
+
+
+def test_names_that_look_like_formulas(tmp_path: Path) -> None:
+    frame = confusion([made_run(tmp_path / "run")]).data
+    odd = frame.replace({"ape": r"$\frac{", "bee": "$5\n$6", "cat": "猫"})
+    drawing = Drawing("odd", {"shares": odd}, confusion([tmp_path / "run"]).paint)
+    (picture, _) = drawing.save(tmp_path, themes=("light",), formats=("svg",))
+    assert picture.stat().st_size > 1000
 
 
 def test_every_figure_of_verdicts_is_drawn(run: Run, tmp_path: Path) -> None:

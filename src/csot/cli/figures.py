@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from csot.cli.options import Quiet
+from csot.cli.options import AllowOutside, Quiet
 from csot.cli.terminal import Terminal
 from csot.cli.train import require_training
 
@@ -50,6 +50,7 @@ def figures(
     quick: Annotated[
         bool, typer.Option("--quick", help="timing: only the sizes that take seconds.")
     ] = False,
+    allow_outside: AllowOutside = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw figures as PNG and SVG, with the numbers behind them as CSV.
@@ -70,7 +71,9 @@ def figures(
         }
         themes = read_themes(theme)
         with terminal.stages() as on_step:
-            given = Request(tuple(runs or ()), truth, epoch, kept or out / KEPT, quick, on_step)
+            given = Request(
+                tuple(runs or ()), truth, epoch, kept or out / KEPT, quick, allow_outside, on_step
+            )
             for number, (one, entry) in enumerate(chosen.items()):
                 on_step(one, number, len(chosen))
                 try:

@@ -50,6 +50,8 @@ class Request:
     """Folder in which long computations are kept."""
     quick: bool = False
     """Only the sizes that take seconds."""
+    allow_outside: bool = False
+    """Read pictures that lie outside of the data folder."""
     on_step: Callable[[str, int, int], None] = field(default=lambda stage, done, total: None)
     """Called with the name of a stage, how much of it is done, and how much there is."""
 
@@ -188,7 +190,9 @@ FIGURES: dict[str, Entry] = {
     "suspects": Entry(
         "the most suspicious samples, with given and suggested label",
         "run",
-        lambda request: suspects(request.runs[0], request.truth),
+        lambda request: suspects(
+            request.runs[0], request.truth, allow_outside=request.allow_outside
+        ),
         demo="cleaning",
     ),
 }

@@ -97,10 +97,16 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
 
 
 def draw_shares(
-    axis: Axes, shares: npt.NDArray[Any], names: Sequence[str], theme: Theme, *, small: bool
+    axis: Axes,
+    shares: npt.NDArray[Any],
+    names: Sequence[str],
+    theme: Theme,
+    *,
+    small: bool = False,
+    largest: float = 1.0,
 ) -> Any:
     """A matrix of shares, with the numbers in the cells where there is room."""
-    image = matrix_panel(axis, shares, theme, largest=1.0, aspect="equal")
+    image = matrix_panel(axis, shares, theme, largest=largest, aspect="equal")
     if len(names) <= WRITTEN:
         turned = max(map(len, names)) > 3
         axis.set_xticks(range(len(names)), names, rotation=90 if turned else 0)
@@ -108,7 +114,7 @@ def draw_shares(
         for (i, k), share in np.ndenumerate(shares):
             if share >= 0.005:
                 # The text is the background's colour on strong cells.
-                colour = theme.background if share > 0.55 else theme.text
+                colour = theme.background if share > 0.55 * largest else theme.text
                 look: dict[str, Any] = {
                     "ha": "center",
                     "va": "center",

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEASURES = {
-    "clean_accuracy": "clean accuracy\n(% of trusted labels that are right)",
-    "corrected_accuracy": "corrected accuracy\n(% of replaced labels that are right)",
-    "clean_recall": "clean recall\n(% of right labels that are trusted)",
-    "test_accuracy": "test accuracy\n(%)",
+    "clean_accuracy": ("clean accuracy", "% of trusted labels right"),
+    "corrected_accuracy": ("corrected accuracy", "% of replaced labels right"),
+    "clean_recall": ("clean recall", "% of right labels trusted"),
+    "test_accuracy": ("test accuracy", "% of predictions right"),
 }
+"""Title and unit."""
 
 
 def curves(
@@ -95,9 +96,9 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         for panel, measure in zip(row, measures, strict=True):
             mine = table[(table["noise"] == noise) & (table["measure"] == measure)]
             _draw(panel, mine, methods, theme)
-            panel.set_ylabel(MEASURES.get(measure, f"{measure} (%)"))
-            if len(noises) > 1:
-                panel.set_title(noise)
+            title, unit = MEASURES.get(measure, (measure, "%"))
+            panel.set_ylabel(unit)
+            panel.set_title(f"{title}, {noise}" if len(noises) > 1 else title)
     for panel in panels[-1]:
         panel.set_xlabel("epoch")
         whole_numbers(panel)

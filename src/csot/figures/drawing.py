@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pandas as pd
 
 from csot._core.atomic import atomic_write, write_text
+from csot._core.text import one_line
 from csot.figures.style import Theme, ThemeName, find_theme
 from csot.runs.tables import write_csv
 
@@ -55,8 +57,9 @@ class Drawing:
         from matplotlib import rc_context
 
         found = find_theme(theme)
+        shown = {name: _drawable(table) for name, table in self.tables.items()}
         with rc_context(found.rc()):
-            return self.paint(self.tables, found)
+            return self.paint(shown, found)
 
     def save(
         self,
@@ -76,7 +79,9 @@ class Drawing:
         """
         folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
-        written = [self._write_picture(folder, name, kind) for name in themes for kind in formats]
+        written = []
+        for theme in themes:
+            written += self._write_pictures(folder, theme, formats)
         for part, table in self.tables.items():
             # One table has the name of the figure, several have their own as well.
             ending = f"-{part}" if len(self.tables) > 1 else ""
@@ -87,13 +92,31 @@ class Drawing:
             write_text(written[-1], text)
         return written
 
-    def _write_picture(self, folder: Path, theme: ThemeName, kind: str) -> Path:
+    def _write_pictures(self, folder: Path, theme: ThemeName, formats: Sequence[str]) -> list[Path]:
         from matplotlib import rc_context
 
-        path = folder / f"{self.name}{'-dark' if theme == 'dark' else ''}.{kind}"
         figure = self.draw(theme)
-        # Without a date the same numbers give the same file.
-        metadata = {"Date": None} if kind == "svg" else {}
-        with rc_context(find_theme(theme).rc()), atomic_write(path) as file:
-            figure.savefig(file, format=kind, metadata=metadata)
-        return path
+        written = []
+        with rc_context(find_theme(theme).rc()), warnings.catch_warnings():
+            # A name in a script that the font lacks is drawn as boxes; the CSV has it as it is.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            for kind in formats:
+                written.append(folder / f"{self.name}{'-dark' if theme == 'dark' else ''}.{kind}")
+                # Without a date the same numbers give the same file.
+                metadata = {"Date": None} if kind == "svg" else {}
+                with atomic_write(written[-1]) as file:
+                    figure.savefig(file, format=kind, metadata=metadata)
+        return written
+
+
+def _drawable(table: pd.DataFrame) -> pd.DataFrame:
+    """With names in one line, and without dollars, which would begin a formula."""
+    found = table.copy()
+    for name in found:
+        if found[name].dtype == object or pd.api.types.is_string_dtype(found[name].dtype):
+            cells = [
+                one_line(cell).replace("$", r"\$") if isinstance(cell, str) else cell
+                for cell in found[name]
+            ]
+            found[name] = pd.Series(cells, index=found.index, dtype=object)
+    return found

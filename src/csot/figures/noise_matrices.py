@@ -70,12 +70,12 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
     for axis, (title, shares) in zip(
         figure.subplots(1, len(cells), squeeze=False)[0], cells.items(), strict=True
     ):
-        image = draw_shares(axis, shares, names, theme, small=False)
+        image = draw_shares(axis, shares, names, theme, largest=float(table["share"].max()))
         axis.set_title(f"{title} noise matrix")
         axis.set_xlabel("given label")
     if len(cells) == 2:
-        largest = np.abs(cells["estimated"] - cells["true"]).max()
-        figure.axes[1].set_title(f"true noise matrix (largest difference {largest:.2f})")
+        apart = 100 * np.abs(cells["estimated"] - cells["true"]).max()
+        figure.axes[1].set_title(f"true noise matrix (largest difference {apart:.0f} points)")
     figure.axes[0].set_ylabel("true label")
     assert image is not None
     bar = figure.colorbar(image, ax=figure.axes, shrink=0.75, pad=0.01)

@@ -84,7 +84,7 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
 def _paint(tables: Tables, theme: Theme) -> Figure:
     table = tables["bins"]
     runs = list(dict.fromkeys(table["run"]))
-    figure = new_figure(COLUMN, 3.2)
+    figure = new_figure(COLUMN, 3.5)
     top, below = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
     top.plot([0, 100], [0, 100], color=theme.text, ls=":", lw=0.8, label="as sure as right")
     for number, run in enumerate(runs):
@@ -106,12 +106,13 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
             color=colour,
         )  # fmt: skip
     below.set_yscale("log")
+    below.set_ylim(bottom=0.7)
     below.set_ylabel("rows")
     below.set_xlabel("confidence (%)")
     top.set_ylabel("corrected labels that are right (%)")
-    top.set_xlim(0, 100)
-    top.set_ylim(0, 102)
-    top.legend(loc="upper left")
+    top.set_xlim(-2, 102)
+    top.set_ylim(-2, 103)
+    figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     for axis in (top, below):
         plain(axis)
     return figure

@@ -41,8 +41,8 @@ def sensitivity(runs: Sequence[str | Path | Run], setting: str = "coherence") ->
     cells = pd.DataFrame(rows, columns=["noise", setting, "accuracy"])
     if cells[setting].nunique() < 2:
         raise ValueError(
-            f"these runs hold {cells[setting].nunique()} values of {setting}: give runs with several, "
-            f"such as of csot train --set {setting}=..."
+            f"these runs hold {cells[setting].nunique()} values of {setting}: give runs with "
+            f"several, such as of csot train --set {setting}=..."
         )
     grouped = cells.groupby(["noise", setting], sort=False)["accuracy"]
     table = pd.DataFrame(

@@ -48,9 +48,11 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         axis.axvspan(first, last, color=theme.faint, alpha=(0.1, 0.35)[stage % 2], lw=0)
         name = STAGES.get(stage, f"stage {stage}")
         axis.text((first + last) / 2, 104, name, ha="center", fontsize=7)
-    axis.plot(table["epoch"], table["budget"], color=theme.text, ls=":", label="budget m")
     for number, (name, text) in enumerate(SHARES.items()):
-        axis.plot(table["epoch"], table[name], color=theme.colour(number), label=text)
+        # What is selected is what the budget allows: the one is drawn on top of the other.
+        look = {"lw": 3.0, "alpha": 0.5} if name == "selected" else {}
+        axis.plot(table["epoch"], table[name], color=theme.colour(number), label=text, **look)
+    axis.plot(table["epoch"], table["budget"], color=theme.text, ls=":", label="budget m")
     axis.set_xlim(table["epoch"].min() - 0.5, table["epoch"].max() + 0.5)
     axis.set_ylim(0, 112)
     axis.set_yticks(range(0, 101, 25))

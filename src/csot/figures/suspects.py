@@ -129,9 +129,8 @@ def _paint_texts(table: pd.DataFrame, theme: Theme) -> Figure:
     for number, (_, row) in enumerate(table.reset_index(drop=True).iterrows()):
         label = f"{clip(row['given'], 14)} → {clip(row['suggested'], 14)}{_mark(row)}"
         shown = clip(" ".join(str(row["text"] or row[ID]).split()), 95)
-        # A dollar would begin a formula.
-        axis.text(0, number, label.replace("$", r"\$"), color=_colour(row, theme), fontsize=7)
-        axis.text(0.26, number, shown.replace("$", r"\$"), fontsize=7)
+        axis.text(0, number, label, color=_colour(row, theme), fontsize=7)
+        axis.text(0.26, number, shown, fontsize=7)
     axis.set_title(_key(table), fontsize=7, loc="left")
     return figure
 

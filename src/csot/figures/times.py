@@ -91,22 +91,22 @@ def _paint_epochs(tables: Tables, theme: Theme) -> Figure:
     left.set_ylabel("seconds per epoch")
     left.set_ylim(bottom=0)
     whole_numbers(left)
-    left.legend(ncols=2)
     places = np.arange(len(methods))[::-1]
     known = means[RELABELLING].fillna(0.0)
-    right.barh(places, known, color=theme.colour(1), label="relabelling")
+    right.barh(places, known, color=theme.colour(1), label="relabelling", height=0.6)
     right.barh(
-        places, means["seconds"] - known, left=known, color=theme.colour(0), label="training steps"
-    )
+        places, means["seconds"] - known, left=known, color=theme.colour(0), height=0.6,
+        label="training steps",
+    )  # fmt: skip
     for at, seconds, share in zip(places, means["seconds"], means["relabel_share"], strict=True):
         note = "" if np.isnan(share) else f" {100 * share:.0f} %"
         right.text(seconds, at, note, va="center", fontsize=7)
     right.set_yticks(places, methods)
     right.set_xlabel("mean seconds per epoch (share of relabelling)")
     right.margins(x=0.15)
-    right.legend(loc="lower right" if len(methods) > 3 else "best")
     for axis in (left, right):
         plain(axis)
+        axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
     return figure
 
 
@@ -121,8 +121,9 @@ def _paint_totals(tables: Tables, theme: Theme) -> Figure:
     low, high = table["seconds_low"] / size, table["seconds_high"] / size
     middle = table["seconds"] / size
     panels[0].barh(
-        places, middle, xerr=[middle - low, high - middle], color=theme.colour(0), ecolor=theme.text
-    )
+        places, middle, xerr=[middle - low, high - middle], height=0.6, color=theme.colour(0),
+        ecolor=theme.text,
+    )  # fmt: skip
     for at, value in zip(places, high, strict=True):
         panels[0].text(value, at, f" {value:.3g}", va="center", fontsize=7)
     panels[0].set_yticks(places, table["method"])
@@ -130,7 +131,7 @@ def _paint_totals(tables: Tables, theme: Theme) -> Figure:
     panels[0].margins(x=0.15)
     if len(published):
         chosen = places[published.index.to_numpy()]
-        panels[1].barh(chosen, published["hours_paper_A100"], color=theme.colour(6))
+        panels[1].barh(chosen, published["hours_paper_A100"], height=0.6, color=theme.colour(6))
         for at, value in zip(chosen, published["hours_paper_A100"], strict=True):
             panels[1].text(value, at, f" {value:.1f}", va="center", fontsize=7)
         panels[1].set_yticks(chosen, published["method"])
