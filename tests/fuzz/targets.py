@@ -34,6 +34,7 @@ from csot.data.noise.matrix import read_matrix
 from csot.data.readers.inputs import Wanted, read_inputs
 from csot.data.readers.training import read_path
 from csot.embed import Embedder, EmbeddingCache
+from csot.figures.confusion import confusion
 from csot.figures.history import read_history
 from csot.nets.weights import read_weights
 from csot.report import write_report
@@ -41,6 +42,8 @@ from csot.review.domain.session import Session
 from csot.review.web.app import make_app
 from csot.review.web.guard import Guard
 from csot.runs import Run
+from csot.runs.snapshots import Snapshot, read_snapshot, write_snapshot
+from csot.runs.truth import write_truth
 from csot.training.predict import Predictor
 from csot.training.presets import read_preset
 from csot.training.train import train
@@ -291,6 +294,22 @@ def make_run(folder: Path) -> None:
     session.close()
 
 
+def make_snapshot(folder: Path) -> None:
+    probs = np.full((6, 3), 1 / 3)
+    write_snapshot(folder, 1, Snapshot(probs, np.ones((6, 4)), np.arange(6) % 3))
+
+
+def make_truth(folder: Path) -> None:
+    make_run(folder)
+    run = Run.open(folder / "run")
+    index = run.read_findings().index
+    write_truth(run, index, ["cat"] * len(index))
+
+
+def read_true_labels(folder: Path) -> None:
+    confusion([folder / "run"])
+
+
 def make_table_run(folder: Path) -> None:
     make_run(folder)
     (folder / "run" / "samples.csv").unlink()
@@ -514,6 +533,10 @@ TARGETS = [
         {"t.parquet": PARQUET},
         lambda f: read_data(f / "t.parquet", Columns(label="label")),
     ),
+    Target(
+        "snapshot", make_snapshot, {"snapshots/epoch-1.npz": NPZ}, lambda f: read_snapshot(f, 1)
+    ),
+    Target("truth", make_truth, {"run/true_labels.csv": CSV}, read_true_labels),
     Target("npz", make_npz, {"d.npz": NPZ}, lambda f: read_data(f / "d.npz")),
     Target("npz-splits", make_splits, {"d.npz": NPZ}, lambda f: read_path(f / "d.npz")),
     Target(

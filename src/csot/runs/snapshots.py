@@ -140,10 +140,13 @@ def read_snapshot(run: Path, epoch: int | None = None) -> Snapshot:
     ):
         held = [name.removesuffix(".npy") for name in archive.namelist()]
         arrays = {name: read_member(archive, name, path) for name in ARRAYS if name in held}
+        names, probs = arrays["class_names"], arrays["pred_probs"]
+        if names.ndim != 1 or names.shape != probs.shape[1:]:
+            raise ValueError(f"names of shape {names.shape} for probabilities {probs.shape}")
         return Snapshot(
-            arrays["pred_probs"],
+            probs,
             arrays["features"],
             arrays.get("labels"),
             arrays.get("truth"),
-            [str(name) for name in arrays["class_names"]],
+            [str(name) for name in names],
         )
