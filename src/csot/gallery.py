@@ -5,6 +5,8 @@ They show what each figure looks like within minutes; digits are too easy to ran
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,10 +30,17 @@ from csot.training.results import write_pictures
 OnStep = Callable[[str, int, int], None]
 
 NOISE = "sym:0.8"
-EPOCHS = {"epochs": 30, "warmup": 6, "supervised_epochs": 20}
-"""Of the runs that are followed over the epochs."""
-SHORT = {"epochs": 16, "warmup": 5, "supervised_epochs": 11}
+EPOCHS = {
+    "epochs": 24,
+    "csot.warmup": 6,
+    "csot.supervised_epochs": 16,
+    "nce.warmup": 8,
+    "dividemix.warmup": 8,
+}
+"""Settings of the runs that are followed over the epochs."""
+SHORT = {"epochs": 12, "csot.warmup": 4, "csot.supervised_epochs": 8}
 """Of the runs whose last accuracy counts."""
+SHORT_NOISES = (NOISE, "asym:0.4")
 METHODS = ("csot", "nce", "dividemix")
 TRANSPORTS = ("csot@a", "csot@b", "csot@c", "csot")
 KAPPAS = (0.0, 1.0, 10.0, 100.0)
@@ -63,24 +72,27 @@ def demo_runs(group: DemoGroup, folder: Path, on_step: OnStep = lambda *_: None)
     if group in ("methods", "transports"):
         names = METHODS if group == "methods" else TRANSPORTS
         cells = list_cells(names, [NOISE], [SEED])
-        return DemoRuns(tuple(_trained(folder / "methods", EPOCHS, cells, on_step)))
-    setting, values = ("coherence", KAPPAS) if group == "kappa" else ("epsilon", EPSILONS)
+        return DemoRuns(tuple(_trained(folder, EPOCHS, cells, on_step)))
+    # The defaults, 1 and 0.1, are one run of both groups.
+    varied = [{"csot.coherence": kappa, "csot.epsilon": 0.1} for kappa in KAPPAS]
+    if group == "epsilon":
+        varied = [{"csot.coherence": 1.0, "csot.epsilon": epsilon} for epsilon in EPSILONS]
     found: list[Path] = []
-    for value in values:
-        place = folder / group / f"{value:g}"
-        cells = list_cells(["csot"], [NOISE, "asym:0.4"], [SEED])
-        found += _trained(place, {**SHORT, setting: value}, cells, on_step)
+    for values in varied:
+        cells = list_cells(["csot"], SHORT_NOISES, [SEED])
+        # In this process: another one would take as long to start as one of these to train.
+        found += _trained(folder, {**SHORT, **values}, cells, on_step, jobs=1)
     return DemoRuns(tuple(found))
 
 
 def _trained(
-    out: Path, settings: Mapping[str, Any], cells: Sequence[Cell], on_step: OnStep
+    folder: Path, settings: Mapping[str, Any], cells: Sequence[Cell], on_step: OnStep, jobs: int = 2
 ) -> list[Path]:
-    """The epochs are for all methods, the rest for CSOT."""
-    own = {name if name == "epochs" else f"csot.{name}": value for name, value in settings.items()}
-    recipe = Recipe(data="digits", out=out, preset="digits", settings=own)
-    jobs = min(2, os.cpu_count() or 1)
-    for done, (cell, _) in enumerate(run_cells(recipe, cells, jobs), 1):
+    """Runs of the same settings share a folder, so that other settings do not meet them."""
+    words = json.dumps(dict(settings), sort_keys=True)
+    out = folder / "training" / hashlib.sha256(words.encode()).hexdigest()[:12]
+    recipe = Recipe(data="digits", out=out, preset="digits", settings=settings)
+    for done, (cell, _) in enumerate(run_cells(recipe, cells, min(jobs, os.cpu_count() or 1)), 1):
         on_step(f"training {cell.method} {cell.noise}", done, len(cells))
     return [cell.folder(out) for cell in cells]
 

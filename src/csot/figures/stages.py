@@ -49,9 +49,10 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         name = STAGES.get(stage, f"stage {stage}")
         axis.text((first + last) / 2, 104, name, ha="center", fontsize=7)
     for number, (name, text) in enumerate(SHARES.items()):
-        # What is selected is what the budget allows: the one is drawn on top of the other.
-        look = {"lw": 3.0, "alpha": 0.5} if name == "selected" else {}
-        axis.plot(table["epoch"], table[name], color=theme.colour(number), label=text, **look)
+        (line,) = axis.plot(table["epoch"], table[name], color=theme.colour(number), label=text)
+        if name == "selected":
+            # It is what the budget allows, whose line lies on top of it.
+            line.set(linewidth=3.0, alpha=0.5)
     axis.plot(table["epoch"], table["budget"], color=theme.text, ls=":", label="budget m")
     axis.set_xlim(table["epoch"].min() - 0.5, table["epoch"].max() + 0.5)
     axis.set_ylim(0, 112)

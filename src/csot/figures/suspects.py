@@ -102,7 +102,7 @@ def _paint(tables: Tables, theme: Theme, pictures: list[Any]) -> Figure:
     columns = min(COLUMNS, len(table))
     rows = -(-len(table) // columns)
     side = PAGE / columns
-    figure = new_figure(PAGE, rows * (side + 0.32))
+    figure = new_figure(PAGE, rows * (side + 0.2) + 0.2)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel in panels:
         panel.set_axis_off()

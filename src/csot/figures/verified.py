@@ -98,7 +98,7 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
             table["verified"], 100 * table[name], color=theme.colour(number), marker="os^"[number],
             label=text,
         )  # fmt: skip
-    right.set_ylabel("rows not verified (%)")
+    right.set_ylabel("% (of rows that are not verified)")
     for axis in (left, right):
         axis.set_xlabel("verified rows")
         plain(axis)
