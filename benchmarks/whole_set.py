@@ -3,11 +3,11 @@
     python benchmarks/whole_set.py [--rows 50000] [--figure docs/images/whole_set.png]
 
 A nearly perfect network is made up: for each row the logit of the true class is raised by a margin
-above standard normal noise, such that the argmax is right on more than 99 % of the rows. Classes are
-exactly balanced over all rows. In a random batch they are not, but the plan gives each class the
-same total: with a hundred classes a batch of 1024 has ten rows per class, give or take three, and
-the surplus rows of a class go to others. Printed is the share of right labels among the selected
-rows, by batch size (``csot.solve`` without coherence, as in ``relabel_batch``).
+above standard normal noise, such that the argmax is right on more than 99 % of the rows. Classes
+are exactly balanced over all rows. In a random batch they are not, but the plan gives each class
+the same total: with a hundred classes a batch of 1024 has ten rows per class, give or take three,
+and the surplus rows of a class go to others. Printed is the share of right labels among the
+selected rows, by batch size (``csot.solve`` without coherence, as in ``relabel_batch``).
 """
 
 from __future__ import annotations

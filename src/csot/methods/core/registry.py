@@ -49,8 +49,8 @@ class Ablation:
 
 
 WHOLE_BUDGET = {"curriculum": "constant", "start_budget": 1.0, "switch": "epoch"}
-"""With a budget of one no row is left out, so that the published code's latch (`switch="latch"`)
-would fire in the first epoch after the warm-up and leave no stage one; the paper's rule does not."""
+"""With a budget of one no row is left out, so the published code's latch (`switch="latch"`) would
+fire in the first epoch after the warm-up and leave no stage one; the paper's rule does not."""
 
 ABLATIONS = (
     Ablation(
