@@ -70,6 +70,9 @@ def make_views(data: TrainingData, config: ViewsConfig) -> Views:
         flip=config.flip,
         crop=config.crop,
         cutout=config.cutout,
+        crop_scale=config.crop_scale,
+        strong_crop_scale=config.strong_crop_scale,
+        whole=data.train.whole,
     )
 
 
