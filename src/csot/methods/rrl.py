@@ -70,6 +70,9 @@ class RrlSettings(Settings):
     reconstruction_weight: float = Field(1.0, ge=0)
     mixup_alpha: float = Field(8.0, gt=0)
     head_dim: int = Field(50, ge=1)
+    restart_soft: bool = False
+    """Whether soft labels start from the predictions in every epoch. The original does so for
+    Clothing1M, where an epoch has rows of its own."""
 
 
 class Rrl(Method):
@@ -108,7 +111,8 @@ class Rrl(Method):
         seen = context.predict(self.network, rows)
         units, from_first = self._embed(seen.features), context.ranks.from_first
         if epoch > self.settings.first_stage:
-            before = self.soft[rows] if bool(self.has_split) else self._first(seen.probs, rows)
+            goes_on = bool(self.has_split) and not self.settings.restart_soft
+            before = self.soft[rows] if goes_on else self._first(seen.probs, rows)
             self.soft[rows] = from_first(self._cleaned(units, seen.probs, before, rows))
             sure, self.labels[rows] = self.soft[rows].max(-1)
             self.clean[rows] = sure > self.settings.high

@@ -87,6 +87,11 @@ class TrainingConfig(Strict):
     batch_size: int = Field(128, ge=1, le=MOST)
     holdout: float = Field(0.0, ge=0, lt=1)
     """Share of the rows held out, with their noisy labels, to choose the best epoch."""
+    select_on: str | None = None
+    """A further, clean test set by which the best epoch is chosen (`clean_val` of clothing1m), as
+    some papers do; by default the noisy held-out rows."""
+    subset: int | None = Field(None, ge=1, le=MOST)
+    """Batches of a class-balanced subset of the rows, drawn again every epoch; by default all."""
     network: NetworkConfig = NetworkConfig()
     views: ViewsConfig = ViewsConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
