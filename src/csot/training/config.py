@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from csot.data.augment.views import Policy
+
 WIDEST = 65_536
 """Channels or units; the widest network of the paper has 2,048."""
 LARGEST_SIDE = 8192
@@ -37,11 +39,15 @@ class NetworkConfig(Strict):
 class ViewsConfig(Strict):
     """Random views; the first group of keys is for images, the second for features."""
 
-    policy: Literal["cifar10", "imagenet", "digits", "randaugment", "none"] = "cifar10"
+    policy: Policy = "cifar10"
     padding: int = Field(4, ge=0, le=LARGEST_SIDE)
     flip: bool = True
     crop: int | None = Field(None, ge=1, le=LARGEST_SIDE)
     cutout: int = Field(0, ge=0, le=LARGEST_SIDE)
+    crop_scale: float | None = Field(None, gt=0, le=1)
+    """Smallest share of the image in a random resized crop, in place of a window."""
+    strong_crop_scale: float | None = Field(None, gt=0, le=1)
+    """The same for strong views; by default as weak ones."""
 
     weak_noise: float = Field(0.1, ge=0)
     strong_noise: float = Field(0.3, ge=0)
@@ -81,6 +87,11 @@ class TrainingConfig(Strict):
     batch_size: int = Field(128, ge=1, le=MOST)
     holdout: float = Field(0.0, ge=0, lt=1)
     """Share of the rows held out, with their noisy labels, to choose the best epoch."""
+    select_on: str | None = None
+    """A further, clean test set by which the best epoch is chosen (`clean_val` of clothing1m), as
+    some papers do; by default the noisy held-out rows."""
+    subset: int | None = Field(None, ge=1, le=MOST)
+    """Batches of a class-balanced subset of the rows, drawn again every epoch; by default all."""
     network: NetworkConfig = NetworkConfig()
     views: ViewsConfig = ViewsConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
@@ -99,6 +110,9 @@ class DataConfig(Strict):
     limit: int | None = Field(None, ge=2)
     """Number of training rows to use, a fixed and class-balanced subset."""
     image_size: int | None = Field(None, ge=1, le=LARGEST_SIDE)
+    whole: bool = False
+    """Whether views are cut from whole images, or from their middle square: webvision and
+    clothing1m."""
 
 
 class MachineConfig(Strict):

@@ -17,7 +17,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 from torch.optim import Optimizer
 
-from csot._core.errors import naming
+from csot._core.errors import listed, naming
 from csot._core.ranks import Ranks
 from csot.data.types import TrainingData
 from csot.methods import find_method
@@ -33,6 +33,7 @@ from csot.methods.core.contract import (
 )
 from csot.nets.build import seeded
 from csot.training.build import (
+    balanced_subset,
     generator_for,
     make_optimiser,
     make_views,
@@ -54,7 +55,7 @@ from csot.training.gate import HeldOutTest, check_held_out
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
-HOLDOUT, CHOICES, ORDER, DROPOUT, GATE = range(5)
+HOLDOUT, CHOICES, ORDER, DROPOUT, GATE, SUBSET = range(6)
 """Random streams."""
 
 
@@ -120,6 +121,10 @@ def run_loop(
         predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
         ranks=ranks,
     )
+    context.predict_weak = lambda network, wanted: evaluator.predictions(
+        network, data.train, wanted, views.weak, context.generator
+    )
+    key = selection_key(training.select_on, data)
     kind = find_method(config.method)
     with seeded(seed):
         method = kind(context, kind.Settings.model_validate(config.settings))
@@ -137,6 +142,10 @@ def run_loop(
     for epoch in range(len(history) + 1, training.epochs + 1):
         context.generator = generator_for(seed, CHOICES, epoch)
         context.order = generator_for(seed, ORDER, epoch)
+        if training.subset is not None:
+            size = training.subset * training.batch_size
+            generator = generator_for(seed, SUBSET, epoch)
+            context.rows = balanced_subset(rows, data.labels, size, generator)
         rate = set_learning_rate(optimiser, method, config, epoch)
         record: Record = {"epoch": epoch, "learning_rate": rate}
         # Dropout takes no generator: it draws from the global one, which is restored afterwards.
@@ -145,7 +154,7 @@ def run_loop(
                 record |= method.begin_epoch(epoch)
             method.train()
             means = MeanLosses()
-            batches = fetch_batches(method.steps(epoch), data, context)
+            batches = turn_batches(method, epoch, data, context)
             for step, batch in enumerate(batches, 1):
                 losses: Losses = wrapped(batch)
                 if not losses:
@@ -179,9 +188,9 @@ def run_loop(
             record |= evaluate(method, data, rows, evaluator)
         record["seconds"] = time.perf_counter() - started
         history.append(record)
-        is_best = best_epoch(history) == epoch
+        is_best = best_epoch(history, key) == epoch
         if fabric.is_global_zero:
-            is_record = is_best and "holdout_accuracy" in record
+            is_record = is_best and key in record
             if is_last or is_record or epoch % training.checkpoint_every == 0:
                 state = {"optimiser": optimiser.state_dict(), "history": history}
                 checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
@@ -190,6 +199,7 @@ def run_loop(
 
     fabric.barrier()
     context.generator = generator_for(seed, CHOICES, training.epochs + 1)
+    context.rows = rows
     method.eval()
     with torch.no_grad():
         judgement = method.judge()
@@ -199,7 +209,8 @@ def run_loop(
         found = evaluator.log_probs(method, method.predict, data.train.subset(held))
         generator = generator_for(seed, GATE)
         tested = check_held_out(found.argmax(-1).cpu(), data.labels[held], generator)
-    return Finished(history, best_epoch(history), judgement, rows, fabric.is_global_zero, tested)
+    best = best_epoch(history, key)
+    return Finished(history, best, judgement, rows, fabric.is_global_zero, tested)
 
 
 def start_fabric(config: RunConfig) -> Fabric:
@@ -279,6 +290,18 @@ def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> li
     return history
 
 
+def turn_batches(
+    method: Method, epoch: int, data: TrainingData, context: Context
+) -> Iterator[Batch]:
+    """Yield the batches of all turns of an epoch; between turns the method evaluates again."""
+    for turn in range(method.turn_count(epoch)):
+        if turn:
+            with torch.no_grad():
+                method.begin_turn(epoch, turn)
+            method.train()
+        yield from fetch_batches(method.steps(epoch), data, context)
+
+
 def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterator[Batch]:
     """Load this process's share of each step on the device; files are read one step ahead."""
 
@@ -295,15 +318,29 @@ def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterato
     return batches if data.root is None else prefetch(batches)
 
 
-def best_epoch(history: list[Record]) -> int:
-    """The epoch of highest accuracy on the noisy held-out rows; without any, the last epoch.
+def selection_key(select_on: str | None, data: TrainingData) -> str:
+    """The record by which the best epoch is chosen: the noisy held-out rows, or a clean set."""
+    if select_on is None:
+        return "holdout_accuracy"
+    names = [test.name for test in data.tests[1:]]
+    if select_on not in names:
+        there = f"there are {listed(names)}" if names else "there is none"
+        raise ValueError(
+            f"select_on {select_on!r} is not a further set of {data.name} besides its test set: "
+            f"{there}"
+        )
+    return f"test_accuracy_{select_on}"
+
+
+def best_epoch(history: list[Record], key: str = "holdout_accuracy") -> int:
+    """The epoch of highest accuracy by `key`, on noisy held-out rows; without any, the last epoch.
 
     With few and noisy rows epochs are often equal: the last of them has trained the longest.
     """
-    judged = [record for record in history if "holdout_accuracy" in record]
+    judged = [record for record in history if key in record]
     if not judged:
         return int(history[-1]["epoch"])
-    chosen = max(judged, key=lambda record: (record["holdout_accuracy"], record["epoch"]))
+    chosen = max(judged, key=lambda record: (record[key], record["epoch"]))
     return int(chosen["epoch"])
 
 

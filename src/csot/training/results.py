@@ -183,6 +183,7 @@ def summary_of(
         "seed": config.seed,
         "epochs": len(history),
         "best_epoch": finished.best_epoch,
+        "selected_on": config.training.select_on or "held-out labels",
         **accuracies(history, finished.best_epoch),
         "seconds": history[-1]["seconds"],
         "settings": config.model_dump(mode="json"),
