@@ -120,3 +120,6 @@ def test_a_run_is_drawn_from_its_metrics(tmp_path: Path) -> None:
     assert write_history(tmp_path).stat().st_size > 1000
     titles = [axis.get_title() for axis in draw_history(frame).axes]
     assert titles == ["Losses", "Accuracy, per cent"]
+    frame["test_accuracy_other"] = frame["test_top5_other"] = [0.4, 0.5]
+    axis = draw_history(frame).axes[1]
+    assert [line.get_label() for line in axis.get_lines()] == ["test", "other", "other, top 5"]

@@ -51,6 +51,7 @@ from csot.training.evaluate import (
     held_out,
 )
 from csot.training.gate import HeldOutTest, check_held_out
+from csot.training.hardware import describe_hardware
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
@@ -97,6 +98,8 @@ class Finished:
     """Whether this is the process that writes the results."""
     held_out: HeldOutTest | None = None
     """Whether held-out labels are predicted better than chance; None where none were held out."""
+    hardware: str = ""
+    """Name of the device, and the number of threads or processes."""
 
 
 def run_loop(
@@ -199,7 +202,15 @@ def run_loop(
         found = evaluator.log_probs(method, method.predict, data.train.subset(held))
         generator = generator_for(seed, GATE)
         tested = check_held_out(found.argmax(-1).cpu(), data.labels[held], generator)
-    return Finished(history, best_epoch(history), judgement, rows, fabric.is_global_zero, tested)
+    return Finished(
+        history,
+        best_epoch(history),
+        judgement,
+        rows,
+        fabric.is_global_zero,
+        tested,
+        describe_hardware(fabric.device, ranks.world),
+    )
 
 
 def start_fabric(config: RunConfig) -> Fabric:
