@@ -30,6 +30,7 @@ from csot.data.datasets.clothing1m import read_clothing1m
 from csot.data.datasets.core.download import unpack
 from csot.data.datasets.webvision import Counts as WebvisionCounts
 from csot.data.datasets.webvision import read_webvision
+from csot.data.noise.label_file import read_label_file
 from csot.data.noise.matrix import read_matrix
 from csot.data.readers.inputs import Wanted, read_inputs
 from csot.data.readers.training import read_path
@@ -207,6 +208,10 @@ def read_audit(folder: Path) -> None:
 def make_cleaner(folder: Path) -> None:
     cleaner = LabelCleaner(members=("linear",), duplicates="ignore", progress=False)
     cleaner.fit(np.repeat(FEATURES, 2, 0), np.repeat(NAMES[LABELS], 2)).save(folder / "c.npz")
+
+
+def make_labels(folder: Path) -> None:
+    (folder / "l.json").write_text(json.dumps([0, 1, 2, 1, 0]))
 
 
 def make_matrices(folder: Path) -> None:
@@ -544,6 +549,9 @@ TARGETS = [
         lambda f: LabelCleaner.load(f / "c.npz"),
     ),
     Target("matrix-npy", make_matrices, {"m.npy": NPY}, lambda f: read_matrix(f / "m.npy", 3)),
+    Target(
+        "noise-labels", make_labels, {"l.json": JSON}, lambda f: read_label_file(f / "l.json", 3)
+    ),
     Target("matrix-csv", make_matrices, {"m.csv": CSV}, lambda f: read_matrix(f / "m.csv", 3)),
     Target(
         "cifar-python",

@@ -16,6 +16,7 @@ from csot.cli.export import export
 from csot.cli.predict import predict
 from csot.cli.report import report
 from csot.cli.review import review
+from csot.cli.table import table
 from csot.cli.train import train
 
 app = typer.Typer(
@@ -43,7 +44,7 @@ def main(
     """Find wrong labels, fix them, and train models that survive them."""
 
 
-for _command in (clean, review, apply, report, audit, train, predict, export, compare):
+for _command in (clean, review, apply, report, audit, train, predict, export, compare, table):
     app.command()(_command)
 app.command()(lists.ablations)
 app.command()(lists.methods)

@@ -27,6 +27,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "corrected": ("corrected", "{:,.0f}"),
     "holdout_accuracy": ("held out", "{:.1%}"),
     "test_accuracy": ("test", "{:.1%}"),
+    "test_top5": ("top 5", "{:.1%}"),
     "seconds": ("seconds", "{:.0f}"),
 }
 

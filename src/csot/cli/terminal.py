@@ -46,7 +46,7 @@ OPTIONS = frozenset(
         *("allow_outside", "annotator", "class_prior", "data_dir", "download", "duplicates"),
         *("embedder", "features", "force", "group", "id", "image", "image_size", "label"),
         *("limit", "merge_variants", "min_confidence", "out", "resume", "root", "seed", "test"),
-        *("text", "verified", "votes", "with", "onnx", "torch_export"),
+        *("text", "verified", "votes", "with", "onnx", "torch_export", "vary", "methods", "epochs"),
     }
 )
 """Parameters of functions that are options of commands."""

@@ -26,6 +26,7 @@ from csot.cli.options import (
     TestData,
 )
 from csot.cli.terminal import Terminal, program
+from csot.runs.accuracies import measured_accuracies
 
 MACHINE = "Machine"
 
@@ -175,8 +176,8 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
 
     share("labels that were made wrong", "noise_rate_realised")
     share("estimated noise rate", "noise_rate")
-    share("test accuracy, last epoch", "test_accuracy_last")
-    share(f"at epoch {summary['best_epoch']}, best on held-out labels", "test_accuracy_best")
+    for one in measured_accuracies(summary):
+        table.add_row(f"{one.test}, {one.when}", one.text())
     table.add_row("labels corrected", f"{summary['n_corrected']:,} of {summary['n_rows']:,}")
     table.add_row("seconds", f"{summary['seconds']:.0f}")
     terminal.say()

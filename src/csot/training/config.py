@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from csot._core.noise_text import canonical_noise
 from csot.data.augment.views import Policy
 
 WIDEST = 65_536
@@ -151,8 +152,9 @@ class RunConfig(Strict):
         return self
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be equal for a run to be resumed."""
-        return self.model_dump(mode="json", exclude={"machine"})
+        """Return what must be equal for a run to be resumed; noise is compared by value."""
+        values = self.model_dump(mode="json", exclude={"machine"})
+        return {**values, "noise": canonical_noise(self.noise)}
 
 
 def learning_rate(base: float, schedule: ScheduleConfig, epoch: int, epochs: int) -> float:

@@ -52,6 +52,7 @@ from csot.training.evaluate import (
     held_out,
 )
 from csot.training.gate import HeldOutTest, check_held_out
+from csot.training.hardware import describe_hardware
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
@@ -98,6 +99,8 @@ class Finished:
     """Whether this is the process that writes the results."""
     held_out: HeldOutTest | None = None
     """Whether held-out labels are predicted better than chance; None where none were held out."""
+    hardware: str = ""
+    """Name of the device, and the number of threads or processes."""
 
 
 def run_loop(
@@ -209,8 +212,15 @@ def run_loop(
         found = evaluator.log_probs(method, method.predict, data.train.subset(held))
         generator = generator_for(seed, GATE)
         tested = check_held_out(found.argmax(-1).cpu(), data.labels[held], generator)
-    best = best_epoch(history, key)
-    return Finished(history, best, judgement, rows, fabric.is_global_zero, tested)
+    return Finished(
+        history,
+        best_epoch(history, key),
+        judgement,
+        rows,
+        fabric.is_global_zero,
+        tested,
+        describe_hardware(fabric.device, ranks.world),
+    )
 
 
 def start_fabric(config: RunConfig) -> Fabric:

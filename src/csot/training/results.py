@@ -17,6 +17,7 @@ from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
+from csot.runs.accuracies import FURTHER
 from csot.runs.findings import GIVEN, IS_ISSUE, SCORE, STATUS, findings_table
 from csot.runs.reasons import Verdicts, reasons
 from csot.runs.summary import count_findings, versions
@@ -186,6 +187,7 @@ def summary_of(
         "selected_on": config.training.select_on or "held-out labels",
         **accuracies(history, finished.best_epoch),
         "seconds": history[-1]["seconds"],
+        "hardware": finished.hardware,
         "settings": config.model_dump(mode="json"),
         "versions": versions("lightning-fabric", "kornia"),
         "source": {**data.source, "root": str(data.root.resolve())} if data.root else data.source,
@@ -200,19 +202,37 @@ def principal_axes(features: npt.NDArray[np.float64], axes: int = 64) -> npt.NDA
     return np.asarray(centred @ vectors[:, ::-1][:, :axes])
 
 
-def accuracies(history: list[Record], best_epoch: int) -> dict[str, float]:
-    """Test accuracy at the epoch chosen by the noisy held-out rows, at the last, and the highest.
+def accuracies(history: list[Record], best_epoch: int) -> dict[str, Any]:
+    """Accuracies on the test sets; those of all but the first are in `further_tests`, by name.
 
-    The highest is for comparison with papers that report it; nothing is chosen by it.
+    Each at the epoch chosen by the noisy held-out rows (`best`), at the last (`last`), and the
+    highest (`peak`), which is for comparison with papers that report it; nothing is chosen by it.
     """
-    tested = [record["test_accuracy"] for record in history if "test_accuracy" in record]
-    if not tested:
+    columns = {name for record in history for name in record if name.startswith("test_accuracy")}
+    if not columns:
         return {}
+    further = sorted(name.removeprefix("test_accuracy_") for name in columns - {"test_accuracy"})
+    first = _three(history, best_epoch, "test_accuracy", "test_accuracy")
+    first |= _three(history, best_epoch, "test_top5", "test_top5")
     return {
-        "test_accuracy_best": history[best_epoch - 1]["test_accuracy"],
-        "test_accuracy_last": tested[-1],
-        "test_accuracy_peak": max(tested),
+        **first,
+        FURTHER: {
+            name: _three(history, best_epoch, f"test_accuracy_{name}", "accuracy")
+            | _three(history, best_epoch, f"test_top5_{name}", "top5")
+            for name in further
+        },
     }
+
+
+def _three(
+    history: list[Record], best_epoch: int, column: str, name: str
+) -> dict[str, float | None]:
+    """A column of the history at its three epochs; nothing where it was not measured."""
+    values = [record[column] for record in history if column in record]
+    if not values:
+        return {}
+    best = history[best_epoch - 1].get(column)
+    return {f"{name}_best": best, f"{name}_last": values[-1], f"{name}_peak": max(values)}
 
 
 def realised_noise(data: TrainingData, noisy: NoisyLabels) -> dict[str, Any]:
