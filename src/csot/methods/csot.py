@@ -51,6 +51,7 @@ class Csot(Method):
     Settings: ClassVar[type[Settings]] = CsotSettings
     about = "relabel by curriculum and structure-aware optimal transport, then train in two stages"
     reference = "Chang, Shi and Wang, NeurIPS 2023"
+    uses_posterior = True
     settings: CsotSettings
 
     # Per row, from the last relabelling.
@@ -69,7 +70,7 @@ class Csot(Method):
         context, settings = self.context, self.settings
         dim = feature_dim(self.network)
         self.predictor = SimSiamPredictor(dim, settings.simsiam_hidden, settings.simsiam_norm)
-        self.budget = budgets(settings, context.epochs)
+        self.budget = budgets(self._starting_settings(), context.epochs)
         rows, classes = len(context.labels), context.num_classes
         self.register_buffer("labels", context.labels.clone())
         self.register_buffer("confidence", torch.zeros(rows))
@@ -78,6 +79,16 @@ class Csot(Method):
         self.register_buffer("probs", torch.full((rows, classes), 1 / classes))
         self.register_buffer("semi", torch.zeros((), dtype=torch.bool))
         self.register_buffer("has_split", torch.zeros((), dtype=torch.bool))
+
+    def _starting_settings(self) -> CsotSettings:
+        """The budget starts with the share of labels that the posterior confirms, if it is more."""
+        posterior, labels = self.context.posterior, self.context.labels
+        if posterior is None:
+            return self.settings
+        labelled = labels.cpu() >= 0
+        confirmed = float(label_probs(posterior.cpu(), labels.cpu())[labelled].mean())
+        start = min(1.0, max(self.settings.start_budget, confirmed))
+        return self.settings.model_copy(update={"start_budget": start})
 
     # Before the steps of an epoch: relabel and split.
 
@@ -90,6 +101,7 @@ class Csot(Method):
         found = self._relabel(seen, self.context.labels[rows], budget)
         for name in ("labels", "confidence", "selected", "clean"):
             getattr(self, name)[rows] = self.context.ranks.from_first(getattr(found, name))
+        self._lock()
         self.has_split.fill_(True)
         corrected, left = self._corrected()[rows], ~self.selected[rows]
         self.semi.fill_(self._is_second_stage(epoch, corrected, left))
@@ -120,6 +132,16 @@ class Csot(Method):
 
     def _relabel(self, seen: Predictions, given: Tensor, budget: float) -> Relabelling:
         return relabel(seen, given, budget, self.settings, self.context.generator)
+
+    def _lock(self) -> None:
+        """Verified rows are clean, whatever the plan says."""
+        locked = self.context.locked
+        if locked is not None:
+            rows = locked.to(self.labels.device)
+            self.labels[rows] = self.context.labels[rows]
+            self.confidence[rows] = 1.0
+            self.selected[rows] = True
+            self.clean[rows] = True
 
     def _corrected(self) -> Tensor:
         return self.selected & ~self.clean
@@ -168,7 +190,9 @@ class Csot(Method):
 
     def _warmup(self, part: Part) -> Losses:
         logits = self.network(self.context.weak_view(part)).logits
-        losses = {"warmup": cross_entropy(logits, part.labels)}
+        posterior = self.context.posterior
+        targets = part.labels if posterior is None else posterior.to(logits.device)[part.rows]
+        losses = {"warmup": cross_entropy(logits, targets)}
         if self.settings.warmup_entropy:
             losses["entropy"] = self.settings.warmup_entropy * negative_entropy(logits)
         return losses

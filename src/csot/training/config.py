@@ -11,6 +11,7 @@ WIDEST = 65_536
 """Channels or units; the widest network of the paper has 2,048."""
 LARGEST_SIDE = 8192
 """Pixels; the largest images of the paper have 320."""
+MOST_VIEWS = 100
 MOST = 10_000_000
 """Epochs, and rows of a batch."""
 
@@ -81,7 +82,12 @@ class TrainingConfig(Strict):
     batch_size: int = Field(128, ge=1, le=MOST)
     holdout: float = Field(0.0, ge=0, lt=1)
     """Share of the rows held out, with their noisy labels, to choose the best epoch."""
+    holdout_least: int = Field(0, ge=0, le=MOST)
+    """Least number of rows held out, as far as that is not more than a fifth of them."""
     network: NetworkConfig = NetworkConfig()
+    scale: Literal["each", "whole"] = "each"
+    """Features are divided by the deviation of each, or by one number for all of them: of an
+    embedding, the small deviations are mostly noise."""
     views: ViewsConfig = ViewsConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()
@@ -99,6 +105,10 @@ class DataConfig(Strict):
     limit: int | None = Field(None, ge=2)
     """Number of training rows to use, a fixed and class-balanced subset."""
     image_size: int | None = Field(None, ge=1, le=LARGEST_SIDE)
+    embedder: str | None = None
+    """Turns images or texts into features, which are then trained on; None trains on the data."""
+    stored_views: int | None = Field(None, ge=1, le=MOST_VIEWS)
+    """Views of each image that are embedded, the plain one included; None goes by the rows."""
 
 
 class MachineConfig(Strict):

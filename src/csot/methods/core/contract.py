@@ -151,6 +151,10 @@ class Context:
         Network and row numbers -> `Predictions`.
     ranks : Ranks
         Communication between processes.
+    locked : Tensor of shape (N,), bool, optional
+        Rows whose label a person has verified.
+    posterior : Tensor of shape (N, C), optional
+        What a cleaner or several annotators say about the rows, to start from.
     generator : torch.Generator
         For random choices. Seeded again every epoch, identically on every process.
     order : torch.Generator
@@ -166,6 +170,8 @@ class Context:
     make_network: Callable[[int], nn.Module]
     predict: Callable[[nn.Module, Tensor], Predictions]
     ranks: Ranks = field(default_factory=Ranks)
+    locked: Tensor | None = None
+    posterior: Tensor | None = None
     generator: torch.Generator = field(default_factory=torch.Generator)
     order: torch.Generator = field(default_factory=torch.Generator)
 
@@ -270,6 +276,8 @@ class Method(nn.Module, ABC):
     """Where it was published."""
     network_count: ClassVar[int] = 1
     """Number of networks to train."""
+    uses_posterior: ClassVar[bool] = False
+    """Whether it starts from `Context.posterior`."""
 
     def __init__(self, context: Context, settings: Any) -> None:
         super().__init__()
