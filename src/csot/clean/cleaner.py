@@ -29,7 +29,7 @@ from csot.clean.features import Units
 from csot.clean.folds import check_groups, encode_groups, join_groups
 from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
 from csot.clean.likelihood import Evidence
-from csot.clean.model import STAGES, FittedModel, fit_model
+from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
 from csot.clean.persistence import load_state, save_state
 from csot.clean.summary import describe, describe_duplicates
 from csot.clean.verdicts import (
@@ -42,7 +42,6 @@ from csot.clean.verdicts import (
 from csot.runs.findings import GIVEN, NOTE, VERIFIED
 from csot.runs.noise import NoiseEstimate
 
-MEMBERS = ("linear", "csot", "fourier", "network")
 PREDICT_PRIORS = ("uniform", "estimated")
 DUPLICATES = ("group", "ignore")
 SHOW_PROGRESS_FROM = 5_000
@@ -462,7 +461,9 @@ def _index_of(
     if sample_ids is not None:
         ids: pd.Index[Any] = pd.Index(sample_ids)
         if len(ids) != n_rows:
-            raise ValueError(f"sample_ids has {len(ids)} entries for {n_rows} rows; pass one a row")
+            raise ValueError(
+                f"sample_ids has {len(ids)} entries for {n_rows} rows; pass one per row"
+            )
         return ids
     for source in (labels, features):
         if isinstance(source, (pd.Series, pd.DataFrame)):

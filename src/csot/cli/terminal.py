@@ -135,7 +135,7 @@ class Terminal:
         return False
 
     def silence(self) -> None:
-        """Errors only: for a process whose fellow does the talking."""
+        """Errors only: for all processes but the first."""
         self._out.quiet = True
         self.shows_progress = False
         warnings.simplefilter("ignore")

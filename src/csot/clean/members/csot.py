@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from csot.allocation import allocate
-from csot.clean.features import Basis
-from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence
-from csot.clean.members.linear import fit_probes, held_out_logits
+from csot.clean.members.member import FirstPass, Fit, Member, TrainingSet
+from csot.clean.members.probe import ProbePredictor, fit_probes, held_out_logits
 from csot.clean.stacking import SCORING_ROWS, stack
 from csot.ot import ConvergenceWarning, solve
 
@@ -36,19 +35,42 @@ class Round:
     loss: float
 
 
-def curriculum_rounds(
-    basis: Basis,
-    folds: Folds,
-    evidence: Evidence,
-    probs: Tensor,
-    noise: Tensor,
-    class_prior: Tensor,
-    ridge: float,
-    start: Tensor,
-) -> list[Round]:
+@dataclass(frozen=True)
+class CsotFit(Fit):
+    """The best round as a member, and all of them for the record."""
+
+    rounds: list[Round]
+
+
+class CsotRounds:
+    """Probes on the rows that the plan confirms, at growing budgets."""
+
+    name = "csot"
+    stage = "CSOT rounds"
+
+    def applies(self, training: TrainingSet) -> bool:
+        """Always."""
+        return True
+
+    def fit(self, training: TrainingSet, first: FirstPass, noise: Tensor) -> CsotFit:
+        """The round whose probes make the held-out labels likeliest, as one more member."""
+        rounds = curriculum_rounds(training, first)
+        if not rounds:
+            return CsotFit([], noise, rounds)
+        best = min(rounds, key=lambda round_: round_.loss)
+        predictor = ProbePredictor(training.light, best.weights.mean(1))
+        member = Member(f"csot budget {best.budget:g}", best.logits, predictor)
+        return CsotFit([member], noise, rounds)
+
+
+def curriculum_rounds(training: TrainingSet, first: FirstPass) -> list[Round]:
     """One candidate for each budget, each starting from the probes of the one before."""
+    basis, folds, evidence = training.basis, training.folds, training.evidence
+    judged, best = first.judged, first.probes[0]
+    probs = first.explanation.truth_probs(judged.probs)
+    class_prior = first.explanation.posterior(judged.probs, evidence).mean(0).float()
     rounds: list[Round] = []
-    weights = start
+    weights = best.weights
     labels = evidence.labels_to_learn()
     for budget in BUDGETS:
         with warnings.catch_warnings():
@@ -69,9 +91,11 @@ def curriculum_rounds(
         likelihood = Evidence.of_labels(confirmed, evidence.n_classes).likelihood(
             torch.eye(evidence.n_classes)
         )
-        weights = fit_probes(basis, folds, likelihood, ridge, weights, steps=STEPS)
+        weights = fit_probes(basis, folds, likelihood, best.ridge, weights, steps=STEPS)
         logits = held_out_logits(basis, folds, weights)
-        judged = stack([logits], evidence, noise, torch.ones(1), rounds=5, max_rows=SCORING_ROWS)
-        probs = judged.probs
-        rounds.append(Round(budget, int(clean.sum()), weights, logits, judged.loss))
+        own = stack(
+            [logits], evidence, judged.noise, torch.ones(1), rounds=5, max_rows=SCORING_ROWS
+        )
+        probs = own.probs
+        rounds.append(Round(budget, int(clean.sum()), weights, logits, own.loss))
     return rounds
