@@ -43,8 +43,26 @@ EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 OPTIONS = frozenset(
     {
-        *("allow_outside", "annotator", "class_prior", "data_dir", "download", "duplicates"),
-        *("embedder", "features", "force", "group", "id", "image", "image_size", "label"),
+        *(
+            "allow_outside",
+            "annotator",
+            "backbone",
+            "class_prior",
+            "data_dir",
+            "download",
+            "duplicates",
+        ),
+        *(
+            "embedder",
+            "features",
+            "force",
+            "from_clean",
+            "group",
+            "id",
+            "image",
+            "image_size",
+            "label",
+        ),
         *("limit", "merge_variants", "min_confidence", "out", "resume", "root", "seed", "test"),
         *("text", "verified", "votes", "with", "onnx", "torch_export", "vary", "methods", "epochs"),
     }

@@ -14,6 +14,7 @@ WIDEST = 65_536
 """Channels or units; the widest network of the paper has 2,048."""
 LARGEST_SIDE = 8192
 """Pixels; the largest images of the paper have 320."""
+MOST_VIEWS = 100
 MOST = 10_000_000
 """Epochs, and rows of a batch."""
 
@@ -93,7 +94,12 @@ class TrainingConfig(Strict):
     some papers do; by default the noisy held-out rows."""
     subset: int | None = Field(None, ge=1, le=MOST)
     """Batches of a class-balanced subset of the rows, drawn again every epoch; by default all."""
+    holdout_least: int = Field(0, ge=0, le=MOST)
+    """Least number of rows held out, as far as that is not more than a fifth of them."""
     network: NetworkConfig = NetworkConfig()
+    scale: Literal["each", "whole"] = "each"
+    """Features are divided by the deviation of each, or by one number for all of them: of an
+    embedding, the small deviations are mostly noise."""
     views: ViewsConfig = ViewsConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()
@@ -114,6 +120,10 @@ class DataConfig(Strict):
     whole: bool = False
     """Whether views are cut from whole images, or from their middle square: webvision and
     clothing1m."""
+    embedder: str | None = None
+    """Turns images or texts into features, which are then trained on; None trains on the data."""
+    stored_views: int | None = Field(None, ge=1, le=MOST_VIEWS)
+    """Views of each image that are embedded, the plain one included; None goes by the rows."""
 
 
 class MachineConfig(Strict):

@@ -76,6 +76,11 @@ class Progress:
         Called with the `Workload` before the first epoch.
     on_estimate : callable
         Called with the estimated seconds that remain, after the first steps and after each epoch.
+    on_words : callable
+        Called with what a run starts from, in words.
+    on_stage : callable
+        Called with the name of a stage before the training, such as "Embedding images", how much
+        of it is done, and how much there is.
     """
 
     on_step: Callable[[int], None] = lambda step: None
@@ -83,6 +88,8 @@ class Progress:
     on_start: Callable[[RunConfig], None] = lambda config: None
     on_ready: Callable[[Workload], None] = lambda workload: None
     on_estimate: Callable[[float], None] = lambda seconds: None
+    on_words: Callable[[str], None] = lambda words: None
+    on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,9 @@ class Finished:
     """Whether held-out labels are predicted better than chance; None where none were held out."""
     hardware: str = ""
     """Name of the device, and the number of threads or processes."""
+    predicted: Tensor | None = None
+    """(N,) class that the network predicts for held-out rows, and for all rows if it started from
+    a posterior; else -1."""
 
 
 def run_loop(
@@ -112,9 +122,11 @@ def run_loop(
     ranks = Ranks(fabric.global_rank, fabric.world_size)
     views = make_views(data, training.views)
     evaluator = Evaluator(views.plain, training.evaluation_batch, fabric.device, ranks)
-    rows = rows_to_train_on(data.labels, training.holdout, generator_for(seed, HOLDOUT))
+    rows = rows_to_train_on(
+        unverified(data), training.holdout, generator_for(seed, HOLDOUT), training.holdout_least
+    )
     context = Context(
-        labels=data.labels.to(fabric.device),
+        labels=data.targets.to(fabric.device),
         rows=rows,
         num_classes=len(data.class_names),
         epochs=training.epochs,
@@ -123,6 +135,8 @@ def run_loop(
         make_network=network_factory(data, training, seed, compiled=config.machine.compile),
         predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
         ranks=ranks,
+        locked=None if data.verified is None else data.verified >= 0,
+        posterior=starting_posterior(data),
     )
     context.predict_weak = lambda network, wanted: evaluator.predictions(
         network, data.train, wanted, views.weak, context.generator
@@ -207,11 +221,15 @@ def run_loop(
     with torch.no_grad():
         judgement = method.judge()
     tested = None
+    predicted = torch.full((len(data),), -1)
     held = held_out(len(data), rows).nonzero()[:, 0]
+    asked = held if data.posterior is None else torch.arange(len(data))
+    if len(asked):
+        found = evaluator.log_probs(method, method.predict, data.train.subset(asked))
+        predicted[asked] = found.argmax(-1).cpu()
     if len(held):
-        found = evaluator.log_probs(method, method.predict, data.train.subset(held))
         generator = generator_for(seed, GATE)
-        tested = check_held_out(found.argmax(-1).cpu(), data.labels[held], generator)
+        tested = check_held_out(predicted[held], data.labels[held], generator)
     return Finished(
         history,
         best_epoch(history, key),
@@ -220,7 +238,23 @@ def run_loop(
         fabric.is_global_zero,
         tested,
         describe_hardware(fabric.device, ranks.world),
+        predicted,
     )
+
+
+def unverified(data: TrainingData) -> Tensor:
+    """(N,) given labels, -1 where a label is missing or verified: verified rows are trained on."""
+    if data.verified is None:
+        return data.labels
+    return torch.where(data.verified >= 0, -1, data.labels)
+
+
+def starting_posterior(data: TrainingData) -> Tensor | None:
+    """What to start from, (N, C); a verified label is certain."""
+    if data.posterior is None or data.verified is None:
+        return data.posterior
+    certain = torch.nn.functional.one_hot(data.verified.clamp(min=0), len(data.class_names))
+    return torch.where(data.verified[:, None] >= 0, certain.to(data.posterior), data.posterior)
 
 
 def start_fabric(config: RunConfig) -> Fabric:
