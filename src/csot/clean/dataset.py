@@ -155,7 +155,7 @@ def clean_dataset(
         ``package.module:callable``.
     verified, votes : path, optional
         CSV files of decisions that are final (id, label), and of more opinions (id, annotator,
-        label).
+        label); or exports of Label Studio.
     class_prior : "uniform" or mapping, optional
         True shares of the classes, by name.
     duplicates : "group" or "ignore"

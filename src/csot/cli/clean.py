@@ -79,7 +79,7 @@ def clean(
         Path | None,
         typer.Option(
             help="CSV with the columns id, annotator and label: more opinions, beside the labels "
-            "of DATA; a review writes one."
+            "of DATA; a review writes one, and Label Studio exports one."
         ),
     ] = None,
     class_prior: Annotated[

@@ -44,8 +44,8 @@ VerifiedLabels = Annotated[
     Path | None,
     typer.Option(
         "--verified",
-        help="CSV with the columns id and label: decisions that are final; or a sheet of "
-        "csot audit, filled in.",
+        help="CSV with the columns id and label: decisions that are final; a sheet of csot "
+        "audit, filled in; or an export of Label Studio.",
     ),
 ]
 ImageRoot = Annotated[

@@ -176,6 +176,7 @@ def write_results(
         samples if len(samples.columns) else None,
         class_names=list(data.class_names),
         only_flagged=True,
+        image_root=data.root if data.images is not None else None,
     )
     summary = summary_of(config, data, noisy, finished, findings, posterior)
     run.write_summary({**summary, "from_clean": difference})
