@@ -64,7 +64,18 @@ OPTIONS = frozenset(
             "label",
         ),
         *("limit", "merge_variants", "min_confidence", "out", "resume", "root", "seed", "test"),
-        *("text", "verified", "votes", "with", "onnx", "torch_export", "vary", "methods", "epochs"),
+        *(
+            "text",
+            "truth",
+            "verified",
+            "votes",
+            "with",
+            "onnx",
+            "torch_export",
+            "vary",
+            "methods",
+            "epochs",
+        ),
     }
 )
 """Parameters of functions that are options of commands."""

@@ -111,6 +111,8 @@ class TrainingConfig(Strict):
     checkpoint_every: int = Field(1, ge=1)
     evaluation_batch: int = Field(512, ge=1, le=MOST)
     channels_last: bool = True
+    snapshot_rows: int = Field(200, ge=0, le=10_000)
+    """Rows whose features and predictions are kept after at most 12 of the epochs, for figures."""
 
 
 class DataConfig(Strict):

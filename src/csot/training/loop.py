@@ -28,6 +28,7 @@ from csot.methods.core.contract import (
     Losses,
     Method,
     Part,
+    Predictions,
     Steps,
     Stream,
 )
@@ -53,10 +54,11 @@ from csot.training.evaluate import (
 )
 from csot.training.gate import HeldOutTest, check_held_out
 from csot.training.hardware import describe_hardware
+from csot.training.snapshots import snapshot_epochs, snapshot_rows
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
-HOLDOUT, CHOICES, ORDER, DROPOUT, GATE, SUBSET = range(6)
+HOLDOUT, CHOICES, ORDER, DROPOUT, GATE, SUBSET, SHOWN = range(7)
 """Random streams."""
 
 
@@ -81,6 +83,9 @@ class Progress:
     on_stage : callable
         Called with the name of a stage before the training, such as "Embedding images", how much
         of it is done, and how much there is.
+    on_snapshot : callable
+        Called after some epochs with the epoch, a few rows, and what the first network says of
+        them.
     """
 
     on_step: Callable[[int], None] = lambda step: None
@@ -90,6 +95,7 @@ class Progress:
     on_estimate: Callable[[float], None] = lambda seconds: None
     on_words: Callable[[str], None] = lambda words: None
     on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
+    on_snapshot: Callable[[int, Tensor, Predictions], None] = lambda epoch, rows, seen: None
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,7 @@ def run_loop(
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     workload = workload_of(config, method, len(rows), fabric.device.type, len(history))
     estimate = Estimate(workload, progress.on_estimate)
+    shown = snapshot_rows(rows, training.snapshot_rows, generator_for(seed, SHOWN))
     if fabric.is_global_zero:
         progress.on_ready(workload)
     for epoch in range(len(history) + 1, training.epochs + 1):
@@ -167,8 +174,10 @@ def run_loop(
         record: Record = {"epoch": epoch, "learning_rate": rate}
         # Dropout takes no generator: it draws from the global one, which is restored afterwards.
         with seeded(generator_for(seed, DROPOUT, epoch, ranks.rank).initial_seed()):
+            began = time.perf_counter()
             with torch.no_grad():
                 record |= method.begin_epoch(epoch)
+            record["relabel_seconds"] = time.perf_counter() - began
             method.train()
             means = MeanLosses()
             batches = turn_batches(method, epoch, data, context)
@@ -203,6 +212,10 @@ def run_loop(
         is_last = epoch == training.epochs
         if is_last or epoch % training.evaluate_every == 0:
             record |= evaluate(method, data, rows, evaluator)
+        if len(shown) and epoch in snapshot_epochs(training.epochs):
+            seen = evaluator.predictions(method.network, data.train, shown)
+            if fabric.is_global_zero:
+                progress.on_snapshot(epoch, shown, seen)
         record["seconds"] = time.perf_counter() - started
         history.append(record)
         is_best = best_epoch(history, key) == epoch

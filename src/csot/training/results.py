@@ -29,6 +29,7 @@ from csot.runs.findings import (
 )
 from csot.runs.reasons import Verdicts, reasons
 from csot.runs.summary import count_findings, versions
+from csot.runs.truth import write_truth
 from csot.training.config import RunConfig
 from csot.training.folder import IMAGES, RunFolder
 from csot.training.knowledge import CleanedRun, compare_predictions, disagreeing
@@ -165,6 +166,9 @@ def write_results(
     samples = sample_table(data, findings, folder.path)
     folder.write_metrics(finished.history)
     run.write_findings(findings)
+    if data.true_labels is not None:
+        names = [*data.class_names, None]
+        write_truth(run, findings.index, [names[k] for k in data.true_labels.tolist()])
     run.write_samples(samples)
     run.write_probabilities(posterior.astype(np.float32))
     if finished.judgement.features is not None:
