@@ -44,7 +44,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "methods": {"_core", "ot", "curriculum", "allocation", "data", "nets"},
     "figures": {"_core", "ot", "runs"},
-    "training": {"_core", "data", "nets", "methods", "runs", "report", "figures"},
+    "training": {
+        "_core",
+        "data",
+        "embed",
+        "clean",
+        "nets",
+        "methods",
+        "runs",
+        "report",
+        "figures",
+    },
     "loading": {"_core", "data", "clean", "runs", "training"},
     "gallery": {"_core", "data", "clean", "runs", "figures", "training"},
 }

@@ -17,6 +17,7 @@ from csot.cli.figures import figures
 from csot.cli.predict import predict
 from csot.cli.report import report
 from csot.cli.review import review
+from csot.cli.table import table
 from csot.cli.train import train
 
 app = typer.Typer(
@@ -44,7 +45,19 @@ def main(
     """Find wrong labels, fix them, and train models that survive them."""
 
 
-for _command in (clean, review, apply, report, audit, train, predict, export, compare, figures):
+for _command in (
+    clean,
+    review,
+    apply,
+    report,
+    audit,
+    train,
+    predict,
+    export,
+    compare,
+    table,
+    figures,
+):
     app.command()(_command)
 app.command()(lists.ablations)
 app.command()(lists.methods)
