@@ -73,27 +73,20 @@ def demo_runs(group: DemoGroup, folder: Path, on_step: OnStep = lambda *_: None)
         names = METHODS if group == "methods" else TRANSPORTS
         cells = list_cells(names, [NOISE], [SEED])
         return DemoRuns(tuple(_trained(folder, EPOCHS, cells, on_step)))
-    # The defaults, 1 and 0.1, are one run of both groups.
-    varied = [{"csot.coherence": kappa, "csot.epsilon": 0.1} for kappa in KAPPAS]
-    if group == "epsilon":
-        varied = [{"csot.coherence": 1.0, "csot.epsilon": epsilon} for epsilon in EPSILONS]
-    found: list[Path] = []
-    for values in varied:
-        cells = list_cells(["csot"], SHORT_NOISES, [SEED])
-        # In this process: another one would take as long to start as one of these to train.
-        found += _trained(folder, {**SHORT, **values}, cells, on_step, jobs=1)
-    return DemoRuns(tuple(found))
+    vary = {"csot.coherence": KAPPAS} if group == "kappa" else {"csot.epsilon": EPSILONS}
+    cells = list_cells(["csot"], SHORT_NOISES, [SEED], vary)
+    return DemoRuns(tuple(_trained(folder, SHORT, cells, on_step)))
 
 
 def _trained(
-    folder: Path, settings: Mapping[str, Any], cells: Sequence[Cell], on_step: OnStep, jobs: int = 2
+    folder: Path, settings: Mapping[str, Any], cells: Sequence[Cell], on_step: OnStep
 ) -> list[Path]:
     """Runs of the same settings share a folder, so that other settings do not meet them."""
     words = json.dumps(dict(settings), sort_keys=True)
     out = folder / "training" / hashlib.sha256(words.encode()).hexdigest()[:12]
     recipe = Recipe(data="digits", out=out, preset="digits", settings=settings)
-    for done, (cell, _) in enumerate(run_cells(recipe, cells, min(jobs, os.cpu_count() or 1)), 1):
-        on_step(f"training {cell.method} {cell.noise}", done, len(cells))
+    for done, (cell, _) in enumerate(run_cells(recipe, cells, min(2, os.cpu_count() or 1)), 1):
+        on_step(f"training {cell.name} {cell.noise}", done, len(cells))
     return [cell.folder(out) for cell in cells]
 
 

@@ -92,6 +92,17 @@ def test_sensitivity_reads_the_configuration(tmp_path: Path) -> None:
         sensitivity([tmp_path], "epsilon")
 
 
+def test_sensitivity_is_to_one_setting_at_a_time(tmp_path: Path) -> None:
+    varied = [(1.0, 0.1, 0.9), (10.0, 0.1, 0.8), (100.0, 0.1, 0.7), (1.0, 0.5, 0.1), (1.0, 0.9, 0)]
+    for number, (kappa, epsilon, last) in enumerate(varied):
+        settings = {"coherence": kappa, "epsilon": epsilon}
+        training_run(tmp_path / str(number), last=last, settings=settings)
+    kappas = sensitivity([tmp_path]).data
+    assert kappas["mean"].tolist() == pytest.approx([90, 80, 70])
+    epsilons = sensitivity([tmp_path], "epsilon").data
+    assert epsilons["mean"].tolist() == pytest.approx([90, 10, 0])
+
+
 def test_every_figure_of_runs_is_drawn(tmp_path: Path) -> None:
     for number, noise in enumerate(("sym:0.5", "sym:0.8")):
         settings = {"coherence": 10.0 * number}

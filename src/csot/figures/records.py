@@ -14,9 +14,10 @@ import pandas as pd
 from csot.figures.history import read_history
 from csot.runs import Run
 from csot.runs.run import MARKER, SUMMARY
+from csot.runs.summary import dumps
 
 CELLS = "cells"
-"""`csot compare` writes its runs to cells/METHOD/NOISE/seed-N."""
+"""`csot compare` writes its runs to cells/METHOD/NOISE/seed-N, METHOD+KEY=VALUE if it varies."""
 TRANSPORTS = {"csot@a": "OT", "csot@b": "SOT", "csot@c": "COT", "csot": "CSOT"}
 """The ablations by what they solve."""
 MOST_RUNS = 5000
@@ -48,8 +49,19 @@ class Record:
 
     def setting(self, name: str) -> Any:
         """A setting of the method, None if it has none of that name."""
-        settings = (self.summary.get("settings") or {}).get("settings")
+        settings = self._configuration().get("settings")
         return settings.get(name) if isinstance(settings, dict) else None
+
+    def other_settings(self, name: str) -> str:
+        """All that the run was configured with but this setting and the seed, as text."""
+        found = {**self._configuration(), "seed": None, "machine": None}
+        settings = found.get("settings")
+        if isinstance(settings, dict):
+            found["settings"] = {key: value for key, value in settings.items() if key != name}
+        return dumps(found)
+
+    def _configuration(self) -> dict[str, Any]:
+        return self.summary.get("settings") or {}
 
 
 def find_runs(places: Sequence[str | Path]) -> list[Run]:
@@ -95,7 +107,7 @@ def _title(run: Run) -> str:
     parts = run.path.resolve().parts
     if CELLS in parts[:-1]:
         after = parts[len(parts) - parts[::-1].index(CELLS) :]
-        return after[0]
+        return after[0].replace("+", " ")
     return str(run.read_summary().get("method", run.path.name))
 
 

@@ -29,7 +29,9 @@ def sensitivity(runs: Sequence[str | Path | Run], setting: str = "coherence") ->
     Parameters
     ----------
     runs : sequence of path or Run
-        Training runs that differ in the setting. The value of each is read from its configuration.
+        Training runs that differ in the setting, such as of `csot compare --vary`. Its value is
+        read from the configuration of each. Of runs that differ in other settings as well, those
+        are taken that have the most values of this one and agree in all others.
     setting : str
         "coherence" (kappa), "epsilon", or another setting of the method that is a number.
     """
@@ -37,8 +39,15 @@ def sensitivity(runs: Sequence[str | Path | Run], setting: str = "coherence") ->
     for record in training_records(runs):
         value, accuracy = record.setting(setting), record.summary.get("test_accuracy_last")
         if isinstance(value, int | float) and not isinstance(value, bool) and accuracy is not None:
-            rows.append({"noise": record.noise, setting: float(value), "accuracy": 100 * accuracy})
-    cells = pd.DataFrame(rows, columns=["noise", setting, "accuracy"])
+            rows.append(
+                {
+                    "noise": record.noise,
+                    setting: float(value),
+                    "accuracy": 100 * accuracy,
+                    "others": record.other_settings(setting),
+                }
+            )
+    cells = _comparable(pd.DataFrame(rows, columns=["noise", setting, "accuracy", "others"]))
     if cells[setting].nunique() < 2:
         raise ValueError(
             f"these runs hold {cells[setting].nunique()} values of {setting}: give runs with "
@@ -55,6 +64,16 @@ def sensitivity(runs: Sequence[str | Path | Run], setting: str = "coherence") ->
     ).reset_index()
     table = table.sort_values(["noise", setting], kind="stable", ignore_index=True)
     return Drawing(f"sensitivity-{NAMES.get(setting, setting)}", {"accuracy": table}, _paint)
+
+
+def _comparable(cells: pd.DataFrame) -> pd.DataFrame:
+    """Of each noise, the runs that differ in nothing but the setting (the second column)."""
+    setting = cells.columns[1]
+    kept = []
+    for _, mine in cells.groupby("noise", sort=False):
+        values = mine.groupby("others", sort=False)[setting].nunique()
+        kept.append(mine[mine["others"] == values.idxmax()])
+    return pd.concat(kept, ignore_index=True) if kept else cells
 
 
 def _paint(tables: Tables, theme: Theme) -> Figure:
