@@ -52,8 +52,8 @@ def reference(budget: float, epsilon: float = 0.1, kappa: float = 1.0) -> np.nda
         epsilon,
         kappa,
         kappa,
-        outer=50,
-        inner=3000,
+        outer=15,
+        inner=800,
     )
     return N * found.Q
 
@@ -69,7 +69,7 @@ def test_overview_shows_three_ways_to_label() -> None:
     }
     assert shares["prediction"] == pytest.approx(snapshot().pred_probs, abs=1e-6)
     cost = transport.cost_matrix(snapshot().pred_probs.astype(np.float64))
-    classical = transport.sinkhorn(cost, np.full(N, 1 / N), np.full(C, 1 / C), 0.1, 20000)
+    classical = transport.sinkhorn(cost, np.full(N, 1 / N), np.full(C, 1 / C), 0.1, 2000)
     assert shares["OT"] == pytest.approx(N * classical, abs=TOLERANCE)
     assert shares["SOT"] == pytest.approx(reference(1.0), abs=1e-3)
 

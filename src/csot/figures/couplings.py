@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,40 +90,36 @@ def draw_plans(
     if sorted(ordered.tolist()) != list(range(n)):
         raise ValueError(f"`order` must hold the numbers 0 to {n - 1} once each")
     names = [str(k) for k in range(classes)] if class_names is None else list(map(str, class_names))
-    cells, rows, columns = [], [], []
-    for title, matrix in matrices.items():
-        place, sample = np.arange(n), ordered
-        cells.append(
-            pd.DataFrame(
-                {
-                    "plan": title,
-                    "place": np.repeat(place, classes),
-                    "sample": np.repeat(sample, classes),
-                    "class": np.tile(np.arange(classes), n),
-                    "share": matrix[ordered].ravel(),
-                }
-            )
-        )
-        sums = matrix.sum(1)[ordered]
-        rows.append(
-            pd.DataFrame({"plan": title, "place": place, "sample": sample, "row_sum": sums})
-        )
-        columns.append(
-            pd.DataFrame(
-                {
-                    "plan": title,
-                    "class": np.arange(classes),
-                    "name": names,
-                    "column_sum": matrix.sum(0) / n,
-                }
-            )
-        )
-    tables = {"cells": cells, "rows": rows, "columns": columns}
+    parts = [_tables(title, matrix, ordered, names) for title, matrix in matrices.items()]
     return Drawing(
         name,
-        {part: pd.concat(frames, ignore_index=True) for part, frames in tables.items()},
+        {part: pd.concat([one[part] for one in parts], ignore_index=True) for part in parts[0]},
         _paint,
     )
+
+
+def _tables(
+    title: str, matrix: npt.NDArray[np.float64], order: npt.NDArray[Any], names: list[str]
+) -> dict[str, pd.DataFrame]:
+    """Cells, row sums (N times) and column sums of one plan; samples from left to right."""
+    n, classes = matrix.shape
+    place = np.arange(n)
+    cells = {
+        "plan": title,
+        "place": np.repeat(place, classes),
+        "sample": np.repeat(order, classes),
+        "class": np.tile(np.arange(classes), n),
+        "share": matrix[order].ravel(),
+    }
+    rows = {"plan": title, "place": place, "sample": order, "row_sum": matrix.sum(1)[order]}
+    columns = {
+        "plan": title,
+        "class": np.arange(classes),
+        "name": names,
+        "column_sum": matrix.sum(0) / n,
+    }
+    tables = {"cells": cells, "rows": rows, "columns": columns}
+    return {part: pd.DataFrame(values) for part, values in tables.items()}
 
 
 def _order(snapshot: Snapshot) -> npt.NDArray[np.intp]:

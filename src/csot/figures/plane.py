@@ -83,22 +83,35 @@ def draw_mapping(
     links: pd.DataFrame,
     theme: Theme,
 ) -> None:
-    """Dots and stars coloured by class; a line for each link, dark and dashed where it is wrong.
+    """Dots and stars coloured by class; a line for each link, dashed where it is wrong.
 
     ``links`` has the columns sample, class and strength (from 0 to 1).
     """
+    at, stars = samples.set_index("sample"), centroids.set_index("class")
+    _draw_links(axis, at, stars, links, theme)
+    _draw_samples(axis, at, at.index.isin(links["sample"]), theme)
+    axis.scatter(
+        stars["x"],
+        stars["y"],
+        s=130,
+        marker="*",
+        c=[theme.class_colour(int(k)) for k in stars.index],
+        edgecolors=theme.text,
+        linewidths=0.7,
+        zorder=4,
+    )
+    if len(stars) <= MOST_NAMED:
+        _name_stars(axis, stars, theme)
+
+
+def _draw_links(
+    axis: Axes, at: pd.DataFrame, stars: pd.DataFrame, links: pd.DataFrame, theme: Theme
+) -> None:
     from matplotlib.collections import LineCollection
 
-    at = samples.set_index("sample")
-    stars = centroids.set_index("class")
-    coloured = at["true"].where(at["true"] >= 0, at["given"])
-    ends = np.stack(
-        [
-            at.loc[links["sample"], ["x", "y"]].to_numpy(),
-            stars.loc[links["class"], ["x", "y"]].to_numpy(),
-        ],
-        axis=1,
-    )
+    first = at.loc[links["sample"], ["x", "y"]].to_numpy()
+    last = stars.loc[links["class"], ["x", "y"]].to_numpy()
+    ends = np.stack([first, last], axis=1)
     truth = at.loc[links["sample"], "true"].to_numpy()
     wrong = (truth >= 0) & (truth != links["class"].to_numpy())
     strength = links["strength"].to_numpy(dtype=np.float64)
@@ -114,34 +127,25 @@ def draw_mapping(
             zorder=2 if is_wrong else 1,
         )
         axis.add_collection(lines)
-    linked = set(links["sample"])
-    faded = np.array([sample not in linked for sample in at.index])
-    dots: list[Any] = [
-        theme.class_colour(int(k)) if k >= 0 else theme.faint for k in coloured.tolist()
-    ]
-    for shown, alpha in ((~faded, 1.0), (faded, 0.35)):
+
+
+def _draw_samples(
+    axis: Axes, at: pd.DataFrame, linked: npt.NDArray[np.bool_], theme: Theme
+) -> None:
+    """By true class, else by given; faint where no line begins."""
+    classes = at["true"].where(at["true"] >= 0, at["given"]).tolist()
+    colours = np.array([theme.class_colour(int(k)) if k >= 0 else theme.faint for k in classes])
+    for shown, alpha in ((linked, 1.0), (~linked, 0.35)):
         axis.scatter(
             at["x"][shown],
             at["y"][shown],
             s=11,
-            c=[dot for dot, here in zip(dots, shown, strict=True) if here],
+            c=list(colours[shown]),
             alpha=alpha,
             linewidths=0.3,
             edgecolors=theme.background,
             zorder=3,
         )
-    axis.scatter(
-        stars["x"],
-        stars["y"],
-        s=130,
-        marker="*",
-        c=[theme.class_colour(int(k)) for k in stars.index],
-        edgecolors=theme.text,
-        linewidths=0.7,
-        zorder=4,
-    )
-    if len(stars) <= MOST_NAMED:
-        _name_stars(axis, stars, theme)
 
 
 def _name_stars(axis: Axes, stars: pd.DataFrame, theme: Theme) -> None:
