@@ -117,6 +117,14 @@ def test_a_run_counts_once(runs: Path, tmp_path: Path) -> None:
         results_table("main", read_measured([runs, again]))
 
 
+def test_an_interrupted_comparison_has_what_is_finished(runs: Path) -> None:
+    (runs / "cells.csv").unlink()
+    (runs / "cells" / "csot@c" / "sym-0.8" / "seed-1" / "summary.json").unlink()
+    found = read_measured([runs])
+    assert len(found) == 11
+    assert set(found["method"]) == {"dividemix", "csot", "csot@c"}
+
+
 def test_two_test_sets(tmp_path: Path) -> None:
     further = {"ilsvrc12": {"accuracy_last": 0.7, "top5_last": 0.88}}
     folder = write_run(

@@ -158,19 +158,18 @@ def describe_plan(plan: Plan) -> str:
     """What is going to be run, and whether all methods have the same recipe."""
     epochs = plan.epochs()
     counts = sorted(set(epochs.values()))
-    words = f"{len(plan.cells)} runs"
-    if plan.recipe.equal:
-        return (
-            f"{words}; --equal: every method has the preset's common epochs, optimiser and network "
-            f"({counts[0]} epochs), not its own"
-        )
     if len(counts) == 1:
         said = f"all have {counts[0]} epochs"
     else:
         said = "epochs: " + ", ".join(f"{name} {count}" for name, count in epochs.items())
+    if plan.recipe.equal:
+        return (
+            f"{len(plan.cells)} runs; --equal: every method has the preset's common epochs, "
+            f"optimiser and network, not its own ({said})"
+        )
     return (
-        f"{words}; each method by its own recipe, as its section of the preset has it ({said}); "
-        "--equal gives all of them the same epochs, optimiser and network"
+        f"{len(plan.cells)} runs; each method by its own recipe, as its section of the preset has "
+        f"it ({said}); --equal gives all of them the same epochs, optimiser and network"
     )
 
 
