@@ -1,4 +1,4 @@
-"""Finished runs with made-up figures: as much as tables and pages read of them."""
+"""Finished runs written by hand: a few rows, known numbers."""
 
 from __future__ import annotations
 
@@ -9,75 +9,95 @@ import numpy as np
 import pandas as pd
 
 from csot.runs import Run
+from csot.runs.findings import findings_table
+from csot.runs.truth import write_truth
+
+NAMES = ["ape", "bee", "cat"]
+TRUE = [0, 0, 0, 1, 1, 1, 2, 2, 2, 2]
+GIVEN = [0, 1, 0, 1, 1, 2, 2, 2, 0, -1]
+CORRECTED = [0, 0, 0, 1, 1, 2, 2, 2, 2, 2]
+SCORE = [0.9, 0.1, 0.8, 0.9, 0.7, 0.4, 0.9, 0.95, 0.1, np.nan]
+ISSUE = [False, True, False, False, True, False, False, False, True, False]
+CONFIDENCE = [0.95, 0.9, 0.85, 0.92, 0.55, 0.52, 0.97, 0.99, 0.9, 0.4]
+MATRIX = [[0.7, 0.3, 0.0], [0.0, 0.6, 0.4], [0.3, 0.0, 0.7]]
 
 
-def write_run(
-    folder: Path,
+def labels(codes: list[int]) -> np.ndarray[Any, Any]:
+    return np.array([*NAMES, None], dtype=object)[codes]
+
+
+def made_run(
+    path: Path, *, truth: bool = True, verified: int = 0, summary: dict[str, Any] | None = None
+) -> Run:
+    """Ten rows, three of them wrong and one without a label; one flag is false."""
+    run = Run.create(path)
+    status = np.where(np.array(CORRECTED) == np.array(GIVEN), "clean", "corrected")
+    status[-1] = "uncertain"
+    note = np.array(["verified" if row < verified else "" for row in range(10)], dtype=object)
+    findings = findings_table(
+        pd.Index([f"row {row}" for row in range(10)], dtype=object),
+        given=labels(GIVEN),
+        predicted=labels(CORRECTED),
+        corrected=labels(CORRECTED),
+        is_issue=ISSUE,
+        score=np.array(SCORE),
+        confidence=np.array(CONFIDENCE),
+        status=status.astype(object),
+        note=note,
+        reason=np.full(10, "", dtype=object),
+    )
+    run.write_findings(findings)
+    if truth:
+        write_truth(run, findings.index, list(labels(TRUE)))
+    run.write_summary(
+        {
+            "n_rows": 10,
+            "class_names": NAMES,
+            "noise_matrix": MATRIX,
+            "noise_rate": 0.3,
+            "noise_rate_interval": [0.2, 0.45],
+            **(summary or {}),
+        }
+    )
+    return run
+
+
+def training_run(
+    path: Path,
     method: str = "csot",
     *,
-    data: str = "cifar10",
     noise: str = "sym:0.5",
     seed: int = 0,
     last: float = 0.9,
-    epochs: int = 20,
-    hardware: str = "Abacus, 2 threads",
+    seconds: float = 10.0,
     settings: dict[str, Any] | None = None,
-    **more: Any,
-) -> Path:
-    """Accuracy rises to one point above `last` and falls back to it."""
-    run = Run.create(folder)
-    (folder / "findings.csv").write_text("id\n")
-    rising = last + 0.01 - 0.5 * np.exp(-np.arange(1, epochs + 1) / 3)
-    rising[-1] = last
-    frame = pd.DataFrame({"epoch": np.arange(1, epochs + 1), "test_accuracy": rising})
-    if method != "cross_entropy":
-        frame["clean_accuracy"] = np.clip(frame["test_accuracy"] + 0.05, 0, 1)
-        frame["clean_recall"] = np.linspace(0.2, last, epochs)
-    frame.to_csv(folder / "metrics.csv", index=False)
-    training = {"network": {"name": "resnet8", "width": 16}, "batch_size": 64}
-    run.write_summary(
-        {
-            "n_rows": 1000,
-            "class_names": ["a", "b"],
+    history: dict[str, list[float]] | None = None,
+) -> Run:
+    """A run of four epochs; a warm-up, two epochs of stage one, and one of stage two."""
+    run = made_run(
+        path,
+        summary={
             "method": method,
             "noise": noise,
             "seed": seed,
-            "epochs": epochs,
-            "best_epoch": epochs,
-            "held_out": {"rows": 10},
-            "test_accuracy_best": last - 0.01,
+            "epochs": 4,
+            "seconds": seconds,
             "test_accuracy_last": last,
-            "test_accuracy_peak": last + 0.01,
-            "test_top5_last": 0.99,
-            "seconds": 36.0,
-            "hardware": hardware,
-            "settings": {
-                "data": data,
-                "method": method,
-                "noise": noise,
-                "seed": seed,
-                "training": training,
-                "settings": settings or {},
-                "machine": {"accelerator": "cpu"},
-            },
-            **more,
-        }
+            "settings": {"settings": settings or {}},
+        },
     )
-    return folder
-
-
-def write_cells(
-    out: Path, methods: dict[str, float], noises: list[str], seeds: range
-) -> dict[tuple[str, str, int], Path]:
-    """A comparison's runs: methods and the accuracies that they reach without noise."""
-    places = {}
-    for method, reached in methods.items():
-        for number, noise in enumerate(noises):
-            for seed in seeds:
-                place = out / "cells" / method / noise.replace(":", "-") / f"seed-{seed}"
-                place.parent.mkdir(parents=True, exist_ok=True)
-                last = reached - 0.1 * number + 0.004 * seed
-                name = method.partition("@")[0]
-                write_run(place, name, noise=noise, seed=seed, last=last)
-                places[method, noise, seed] = place
-    return places
+    columns = {
+        "epoch": [1, 2, 3, 4],
+        "stage": [0, 1, 1, 2],
+        "budget": [np.nan, 0.5, 0.75, 1.0],
+        "selected": [np.nan, 4, 6, 8],
+        "clean": [np.nan, 3, 4, 5],
+        "corrected": [np.nan, 1, 2, 3],
+        "clean_accuracy": [np.nan, 0.8, 0.9, 1.0],
+        "corrected_accuracy": [np.nan, 0.5, 0.6, 0.7],
+        "clean_recall": [np.nan, 0.3, 0.5, 0.6],
+        "relabel_seconds": [0.0, 0.5, 0.5, 1.0],
+        "seconds": [seconds * share for share in (0.1, 0.4, 0.7, 1.0)],
+    }
+    pd.DataFrame({**columns, **(history or {})}).to_csv(path / "metrics.csv", index=False)
+    return run

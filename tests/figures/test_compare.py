@@ -13,7 +13,7 @@ from csot.figures.comparison import Comparison, best_last, latex, rows_for
 from csot.figures.comparison_files import draw_curves, write_comparison
 from csot.figures.history import draw_history, write_history
 from csot.figures.svg import nice_ticks
-from figures.made_runs import write_cells
+from figures.made_cells import write_cells
 
 
 def comparison(seeds: int = 2) -> Comparison:

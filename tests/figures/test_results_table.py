@@ -15,7 +15,7 @@ from csot.figures.paper import paper_table
 from csot.figures.results_table import results_table
 from csot.figures.table_formats import as_csv, as_html, as_latex, as_text
 from csot.figures.table_model import MEAN, PAPER, Column
-from figures.made_runs import write_cells, write_run
+from figures.made_cells import write_cells, write_run
 
 NOTHING_MEASURED = pd.DataFrame()
 

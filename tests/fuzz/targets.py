@@ -181,6 +181,16 @@ def make_verified(folder: Path) -> None:
     )
 
 
+def make_export(folder: Path) -> None:
+    make_table(folder)
+    choice = {"value": {"choices": ["cat"]}, "from_name": "label", "type": "choices"}
+    made = [{"result": [choice], "was_cancelled": False, "completed_by": {"id": 1}}]
+    full = [{"id": row, "annotations": made, "data": {"sample_id": f"r{row}"}} for row in range(3)]
+    flat = [{"id": row, "sample_id": f"r{row}", "label": "dog", "annotator": 1} for row in range(3)]
+    (folder / "full.json").write_text(json.dumps(full))
+    (folder / "flat.json").write_text(json.dumps(flat))
+
+
 def make_votes(folder: Path) -> None:
     make_table(folder)
     rows = [(f"r{row}", name, "cat") for row in range(4) for name in ("ann", "bob")]
@@ -547,6 +557,17 @@ TARGETS = [
         make_verified,
         {"v.csv": CSV},
         lambda f: read_verified(f / "v.csv", read_data(f / "t.csv", Columns(label="label"))),
+    ),
+    *(
+        Target(
+            f"label-studio-{form}",
+            make_export,
+            {f"{form}.json": JSON},
+            lambda f, name=f"{form}.json": read_verified(
+                f / name, read_data(f / "t.csv", Columns(label="label"))
+            ),
+        )
+        for form in ("full", "flat")
     ),
     Target("votes", make_votes, {"votes.csv": CSV}, read_votes),
     Target("audit", make_audit, {"run/audit.json": JSON, "sheet.csv": CSV}, read_audit),

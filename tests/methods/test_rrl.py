@@ -68,10 +68,12 @@ def test_losses_of_a_step(any_clean):
     contrast = rivals.pair_contrast(units[0], units[1], 0.3, both=False)
     assert losses["instance"] == pytest.approx(contrast, rel=1e-4)
     error = 0.0
-    for z, seen in zip(units, (first, second), strict=True):
-        weight, bias = (x.detach().double().numpy() for x in method.decoder.parameters())
-        rebuilt = np.maximum(z @ weight.T + bias, 0)
-        error += ((rebuilt - seen.features.detach().double().numpy()) ** 2).mean()
+    layers = [*method.head.parameters(), *method.decoder.parameters()]
+    matrices = [x.detach().double().numpy() for x in layers]
+    for seen in (first, second):  # from the projection before it is normalised
+        v = seen.features.detach().double().numpy()
+        rebuilt = np.maximum((v @ matrices[0].T + matrices[1]) @ matrices[2].T + matrices[3], 0)
+        error += ((rebuilt - v) ** 2).mean()
     assert losses["reconstruction"] == pytest.approx(error, rel=1e-4)
     if not any_clean:
         assert losses["clean"] == losses["prototype"] == 0

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,10 +19,16 @@ from csot.data.samples import InMemory
 from csot.methods.core.contract import Judgement, Split
 from csot.runs.accuracies import measured_accuracies
 from csot.runs.findings import check_findings
-from csot.training.build import generator_for, make_optimiser, mean_and_spread, rows_to_train_on
+from csot.training.build import (
+    balanced_subset,
+    generator_for,
+    make_optimiser,
+    mean_and_spread,
+    rows_to_train_on,
+)
 from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig, learning_rate
 from csot.training.evaluate import accuracy, average_statistics, split_accuracy
-from csot.training.loop import Record, best_epoch, prefetch
+from csot.training.loop import Record, best_epoch, prefetch, selection_key
 from csot.training.results import (
     accuracies,
     estimated_noise_matrix,
@@ -188,6 +195,39 @@ def test_statistics_of_processes_are_averaged() -> None:
     for name, value in module.state_dict().items():
         wanted = before[name] / 2 if "running" in name else before[name]
         assert value.equal(wanted), name
+
+
+@pytest.mark.parametrize("count", [1, 7, 12, 20, 100])
+def test_a_subset_is_balanced_and_random(count: int) -> None:
+    """The rule of DivideMix's code, row by row: a class is full at count / C rows."""
+    labels = torch.tensor([0] * 3 + [1] * 20 + [2] * 30 + [-1] * 5)
+    rows = torch.arange(2, 58)
+    found = balanced_subset(rows, labels, count, torch.Generator().manual_seed(1))
+    order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(1))].tolist()
+    taken: list[int] = []
+    each = [0, 0, 0]
+    for row in order:
+        label = int(labels[row])
+        if label >= 0 and each[label] < count / 3 and len(taken) < count:
+            taken.append(row)
+            each[label] += 1
+    assert found.tolist() == sorted(taken)
+    other = balanced_subset(rows, labels, count, torch.Generator().manual_seed(2))
+    assert count == 100 or found.tolist() != other.tolist()
+
+
+def test_an_epoch_may_be_chosen_by_a_clean_set() -> None:
+    data = planted()
+    assert selection_key(None, data) == "holdout_accuracy"
+    with pytest.raises(ValueError, match="'clean_val' is not a further set"):
+        selection_key("clean_val", data)
+    further = replace(data, tests=[*data.tests, replace(data.tests[0], name="clean_val")])
+    key = selection_key("clean_val", further)
+    history = [
+        {"epoch": 1.0, "holdout_accuracy": 0.9, key: 0.1},
+        {"epoch": 2.0, "holdout_accuracy": 0.1, key: 0.9},
+    ]
+    assert (best_epoch(history), best_epoch(history, key)) == (1, 2)
 
 
 def test_the_best_epoch() -> None:

@@ -12,12 +12,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from csot._core.ranks import Ranks
+from csot.data.augment.views import feature_views
 from csot.data.datasets.registry import TrainingData
 from csot.data.samples import Samples
 from csot.methods.core.contract import Context, Part
+from csot.nets.build import build_network
 from csot.runs import Run
 from csot.runs.findings import check_findings
 from csot.training import Trained, train
+from csot.training.evaluate import Evaluator
 from csot.training.loop import Progress
 from training.quick import FEATURES, SETTINGS, assert_same_run, metrics, planted
 
@@ -210,8 +214,9 @@ def test_true_labels_change_no_number(tmp_path: Path) -> None:
     hidden = dataclasses.replace(data, true_labels=None)
     unknown = train(hidden, out=tmp_path / "unknown", settings=settings)
     curves = ["clean_accuracy", "corrected_accuracy", "clean_recall"]
-    first = known.history.drop(columns=["seconds", *curves])
-    pd.testing.assert_frame_equal(first, unknown.history.drop(columns="seconds"))
+    times = ["seconds", "relabel_seconds"]
+    first = known.history.drop(columns=[*times, *curves])
+    pd.testing.assert_frame_equal(first, unknown.history.drop(columns=times))
     pd.testing.assert_frame_equal(known.findings, unknown.findings)
     assert "noise_rate_realised" not in unknown.summary
 
@@ -258,3 +263,39 @@ def test_clipping_and_adam(tmp_path: Path) -> None:
     settings = {**FEATURES, "clip": 0.1, "optimiser.name": "adam", "learning_rate": 0.01}
     run = train(planted(), out=tmp_path / "run", method="cross_entropy", settings=settings)
     assert run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
+
+
+def test_a_subset_of_its_own_in_each_epoch_and_a_clean_set_to_choose_by(tmp_path: Path) -> None:
+    data = planted()
+    further = dataclasses.replace(data.tests[0], name="clean_val")
+    data = dataclasses.replace(data, tests=[*data.tests, further])
+    settings = {**FEATURES, "subset": 3, "select_on": "clean_val", "noise_rate": 0.2}
+    run = train(data, out=tmp_path / "run", method="co_teaching", settings=settings)
+    assert run.summary["selected_on"] == "clean_val"
+    chosen = run.history["test_accuracy_clean_val"]
+    assert chosen[run.summary["best_epoch"] - 1] == chosen.max()
+    # Each network is reported by itself, and the first one predicts.
+    assert {"network1_accuracy", "network2_accuracy"} <= set(run.history)
+    assert (run.history["network1_accuracy"] == run.history["test_accuracy"]).all()
+    with pytest.raises(ValueError, match="set `noise_rate`"):
+        train(
+            data,
+            out=tmp_path / "unknown",
+            method="co_teaching",
+            settings={**FEATURES, "subset": 3},
+        )
+
+
+def test_predictions_of_weak_views_do_not_depend_on_the_number_of_rows_at_a_time() -> None:
+    data = planted()
+    views = feature_views(scale=1.0, dim=5, weak_noise=0.5)
+    network = build_network("mlp", shape=(5,), num_classes=3, width=4)
+    rows = torch.arange(7, 60)
+    weak, again, plain = (
+        Evaluator(views.plain, batch, torch.device("cpu"), Ranks()).predictions(
+            network, data.train, rows, view, torch.Generator().manual_seed(0)
+        )
+        for view, batch in ((views.weak, 8), (views.weak, 512), (None, 8))
+    )
+    torch.testing.assert_close(weak.logits, again.logits)
+    assert not torch.allclose(weak.logits, plain.logits)

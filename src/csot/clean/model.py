@@ -21,39 +21,25 @@ from csot.clean.explanation import Explanation, Judgement, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds, Integers
 from csot.clean.likelihood import Evidence
-from csot.clean.members.csot import Round, curriculum_rounds
-from csot.clean.members.linear import (
-    ProbeMember,
-    first_noise,
-    held_out_logits,
-    probe_path,
-    relearn,
-    settle,
-)
-from csot.clean.members.member import Member, Predictor
-from csot.clean.members.network import NetworkPredictor, fit_networks
-from csot.clean.members.probes import (
-    MEMBERS_PER_KIND,
-    RELEARN_STEPS,
-    ProbePredictor,
-    as_member,
-    fit_kernel_probes,
-)
+from csot.clean.members.csot import CsotFit, CsotRounds, Round
+from csot.clean.members.fourier import FourierProbes
+from csot.clean.members.linear import LinearProbes
+from csot.clean.members.member import Learner, Member, Predictor, TrainingSet
+from csot.clean.members.network import Network
+from csot.clean.members.probe import first_noise, probe_path
 from csot.clean.overlap import measure_overlap
-from csot.clean.stacking import SCORING_ROWS, Stack, information, stack
+from csot.clean.stacking import Stack, information, stack
 
 SAMPLE = 5_000
 """Rows on which the first noise matrix is found."""
-FIRST_ROWS = 15_000
-"""Rows on which the first linear probes are found."""
-FOURIER_ROWS = 10_000
-"""Rows up to which Fourier features are used."""
 
 INFORMATIVE = 4.0
 """Standard errors by which held-out labels must be better predicted than by their frequencies."""
-NOISE_MATRIX, PROBES, CSOT_ROUNDS = "noise matrix", "probes", "CSOT rounds"
-KERNEL_PROBES, NETWORK, JUDGE = "kernel probes", "network", "judge"
-STAGES = (NOISE_MATRIX, PROBES, CSOT_ROUNDS, KERNEL_PROBES, NETWORK, JUDGE)
+NOISE_MATRIX, JUDGE = "noise matrix", "judge"
+LEARNERS: tuple[Learner, ...] = (CsotRounds(), FourierProbes(), Network())
+"""What may follow the linear probes, in order."""
+MEMBERS = (LinearProbes.name, *(learner.name for learner in LEARNERS))
+STAGES = (NOISE_MATRIX, LinearProbes.stage, *(learner.stage for learner in LEARNERS), JUDGE)
 """What ``fit`` reports as it goes, in order; some may not apply."""
 
 
@@ -112,17 +98,6 @@ class FittedModel:
         return truth / truth.sum(1, keepdim=True)
 
 
-@dataclass(frozen=True)
-class FirstPass:
-    """What linear probes say before anything else is trained."""
-
-    probes: list[ProbeMember]
-    judged: Stack
-    explanation: Explanation
-    trusted: Tensor
-    """(N, K), see ``trusted_rows``."""
-
-
 def fit_model(
     features: Tensor,
     evidence: Evidence,
@@ -134,37 +109,26 @@ def fit_model(
     class_prior: Tensor | None,
     report: Callable[[str], None],
     groups: Integers | None = None,
+    csot: CsotRounds | None = None,
 ) -> FittedModel:
     """Fit everything. ``report`` is told each stage as it begins; ``groups`` share a fold."""
     folds = Folds.stratified(evidence.labels_to_learn(), n_folds, seed, groups)
     report(NOISE_MATRIX)
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
-    report(PROBES)
+    report(LinearProbes.stage)
     basis = Basis(scale(features))
-    light = basis.without_training_rows()
-    first = _first_pass(basis, folds, evidence, noise, seed)
-    fitted = [as_member("linear", probe, light) for probe in first.probes]
+    training = TrainingSet(basis, basis.without_training_rows(), folds, evidence, seed)
+    first = LinearProbes().fit(training, noise)
+    fitted = LinearProbes().members(training, first)
     noise, rounds = first.judged.noise, []
-    if "csot" in members:
-        report(CSOT_ROUNDS)
-        rounds = _csot_rounds(basis, folds, evidence, first)
-        if rounds:
-            kept = min(rounds, key=lambda round_: round_.loss)
-            predictor = ProbePredictor(light, kept.weights.mean(1))
-            fitted.append(Member(f"csot budget {kept.budget:g}", kept.logits, predictor))
-    if "fourier" in members and len(features) <= FOURIER_ROWS:
-        report(KERNEL_PROBES)
-        kernel = fit_kernel_probes(basis, folds, evidence, seed)
-        if kernel.probes[0].loss < first.judged.loss:
-            noise = kernel.probes[0].noise
-        fitted += kernel.members(folds, evidence, first.trusted, light)
-    if "network" in members:
-        report(NETWORK)
-        networks = fit_networks(
-            basis.row_coordinates, folds, evidence.likelihood(noise), seed, first.trusted
-        )
-        logits = networks.held_out_logits(basis.row_coordinates, folds)
-        fitted.append(Member("network", logits, NetworkPredictor(light, networks)))
+    for default in LEARNERS:
+        learner = csot if csot is not None and csot.name == default.name else default
+        if learner.name in members and learner.applies(training):
+            report(learner.stage)
+            fit = learner.fit(training, first, noise)
+            fitted, noise = [*fitted, *fit.members], fit.noise
+            if isinstance(fit, CsotFit):
+                rounds = fit.rounds
     report(JUDGE)
     held_out = first.trusted.gather(1, folds.fold[:, None])[:, 0]
     start = _start_weights(first.judged.weights, len(fitted))
@@ -193,53 +157,7 @@ def fit_model(
             if float(weight) > 0 and member.predictor is not None
         ],
         rows=basis.row_coordinates,
-        basis=light,
-    )
-
-
-def _first_pass(
-    basis: Basis, folds: Folds, evidence: Evidence, noise: Tensor, seed: int
-) -> FirstPass:
-    """Linear probes, and what the labels' disagreement means as far as they can tell.
-
-    It is decided here for the first time, so that what is trained from now on does not learn the
-    mistakes. Of many rows a sample has the first say; then the probes train on all that they trust.
-    """
-    n = len(evidence)
-    some = evidence.sample(FIRST_ROWS) if n > FIRST_ROWS else torch.arange(n)
-    part = basis.take(some), folds.take(some), evidence.take(some)
-    weights, noise = settle(*part, noise, rounds=2)
-    # With many rows neighbouring ridges differ little.
-    path = probe_path(*part, noise, weights)[: MEMBERS_PER_KIND if len(some) == n else 1]
-    # The ridge is a prior of fixed strength: its share of a mean falls as rows are added.
-    probes = [
-        replace(
-            probe,
-            ridge=probe.ridge * len(some) / n,
-            logits=held_out_logits(basis, folds, probe.weights),
-        )
-        for probe in path
-    ]
-    judged = stack([probe.logits for probe in probes], evidence, probes[0].noise)
-    overlap = measure_overlap(judged.probs, seed)
-    explanation = explain(judged.probs, evidence, judged.noise, overlap, seed).explanation
-    trusted = trusted_rows(basis, folds, evidence, probes[0], explanation)
-    if len(some) < n or not bool(trusted.all()):
-        probes = relearn(basis, folds, evidence, probes, trusted, steps=RELEARN_STEPS)
-    return FirstPass(probes, judged, explanation, trusted)
-
-
-def _csot_rounds(basis: Basis, folds: Folds, evidence: Evidence, first: FirstPass) -> list[Round]:
-    judged, best = first.judged, first.probes[0]
-    return curriculum_rounds(
-        basis,
-        folds,
-        evidence,
-        first.explanation.truth_probs(judged.probs),
-        judged.noise,
-        first.explanation.posterior(judged.probs, evidence).mean(0).float(),
-        best.ridge,
-        best.weights,
+        basis=training.light,
     )
 
 
@@ -266,35 +184,6 @@ def _verdict(final: Stack, evidence: Evidence, class_prior: Tensor | None, seed:
     truth = truth * ratio
     truth /= truth.sum(1, keepdim=True)
     return Verdict(truth, judgement, noise, informative, ratio)
-
-
-def trusted_rows(
-    basis: Basis, folds: Folds, evidence: Evidence, member: ProbeMember, explanation: Explanation
-) -> Tensor:
-    """(N, K): whether fold k's own probe finds row i's label believable under an explanation.
-
-    False where the label would pass as its class by the noise matrix alone, but is more likely
-    wrong once the overlap is explained by noise. Judged by fold k's probe, which has seen none of
-    the labels that it is going to judge.
-    """
-    scale = stack(
-        [member.logits], evidence, member.noise, torch.ones(1), rounds=10, max_rows=SCORING_ROWS
-    ).weights
-    trusted = torch.ones(len(evidence), folds.n_folds, dtype=torch.bool)
-    if explanation.power == 1.0 and explanation.guess == 0.0:
-        return trusted
-    regular = Evidence.of_labels(evidence.given, evidence.n_classes)
-    labelled = ((evidence.given >= 0) & (evidence.verified < 0)).nonzero()[:, 0]
-    given = regular.given[labelled, None]
-    part = regular.take(labelled)
-    likelihood = part.likelihood(explanation.noise)
-    for k in range(folds.n_folds):
-        probs = (scale * (basis.rows @ member.weights[:, k])).softmax(1)[labelled]
-        joint = probs * likelihood
-        by_noise_matrix = joint.gather(1, given)[:, 0] / joint.sum(1)
-        by_explanation = explanation.posterior(probs, part).gather(1, given)[:, 0]
-        trusted[labelled, k] = (by_noise_matrix < 0.5) | (by_explanation >= 0.5)
-    return trusted
 
 
 def _weigh(
@@ -361,9 +250,9 @@ def _first_scale_and_noise(
 
 
 def _start_weights(judged: Tensor, n_members: int) -> Tensor:
-    """Half of the weight for the probes already judged, half for the newcomers."""
+    """Half of the weight for the probes already judged, half for the others."""
     known = len(judged)
     if n_members == known:
         return judged
-    newcomers = torch.full((n_members - known,), 0.5 / (n_members - known))
-    return torch.cat([judged / 2, newcomers])
+    others = torch.full((n_members - known,), 0.5 / (n_members - known))
+    return torch.cat([judged / 2, others])

@@ -17,9 +17,9 @@ from csot._core.atomic import atomic_write
 from csot._core.errors import FileError, clip, reason
 from csot.clean.explanation import Explanation, Judgement
 from csot.clean.features import Basis, Units
-from csot.clean.members.fourier import FourierMap
+from csot.clean.members.fourier import FourierMap, FourierPredictor
 from csot.clean.members.network import NetworkPredictor, Networks
-from csot.clean.members.probes import ProbePredictor
+from csot.clean.members.probe import ProbePredictor
 from csot.clean.model import FittedModel, Scale
 from csot.clean.overlap import Overlap
 from csot.clean.verdicts import ClassDistances, Rules
@@ -207,7 +207,7 @@ def _whole(known: type[Any], parts: dict[str, Any]) -> Any:
 # Verdicts on the training rows are in ``findings_`` and ``posterior_``, which are kept.
 
 KIND = "LabelCleaner"
-VERSION = 2
+VERSION = 3
 TYPES = {
     known.__name__: known
     for known in (
@@ -216,6 +216,7 @@ TYPES = {
         Explanation,
         FittedModel,
         FourierMap,
+        FourierPredictor,
         Judgement,
         NetworkPredictor,
         Networks,

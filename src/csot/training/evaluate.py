@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from csot._core.ranks import Ranks
 from csot.data.augment.view import View
 from csot.data.samples import Samples
-from csot.data.types import TrainingData
+from csot.data.types import TestSet, TrainingData
 from csot.methods.core.contract import Losses, Method, Predictions, Split
 from csot.training.checkpoint import Checkpoints
 
@@ -49,9 +49,17 @@ class Evaluator:
         check_outputs(torch.isnan(found))  # minus infinity is a probability of zero
         return found
 
-    def predictions(self, network: nn.Module, samples: Samples, rows: Tensor) -> Predictions:
-        """Logits and features of some rows."""
-        logits, features = self._over(network, network, samples, rows)
+    def predictions(
+        self,
+        network: nn.Module,
+        samples: Samples,
+        rows: Tensor,
+        view: View | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Predictions:
+        """Logits and features of some rows, in the plain view or in another one."""
+        chosen = (view or self._plain, generator or torch.Generator())
+        logits, features = self._over(network, network, samples, rows, chosen)
         check_outputs(~torch.isfinite(torch.cat([logits, features], 1)))
         return Predictions(logits.float(), features.float())
 
@@ -62,20 +70,24 @@ class Evaluator:
         function: Callable[[Tensor], tuple[Tensor, ...]],
         samples: Samples,
         rows: Tensor,
+        chosen: tuple[View, torch.Generator] | None = None,
     ) -> list[Tensor]:
         world = self._ranks.world
         # All shares must have the same size: some rows may be evaluated twice.
         padding = -len(rows) % world
         padded = torch.cat([rows, rows[:1].expand(padding)])
-        mine = padded[self._ranks.share(len(padded))].cpu()
-        # Never used: the plain view draws no random numbers.
-        generator = torch.Generator()
+        share = self._ranks.share(len(padded))
+        mine = padded[share].cpu()
+        # The plain view draws no random numbers, so its generator does not matter.
+        view, generator = chosen or (self._plain, torch.Generator())
+        # For the rows of all processes, so that they do not depend on the number of these.
+        draws = view.draw(len(padded), generator)[share]
         collected: list[list[Tensor]] = []
         with evaluating(module):
-            for chunk in torch.split(mine, self._batch):
-                inputs = samples.batch(chunk).to(self._device)
-                view = self._plain(inputs, self._plain.draw(len(chunk), generator))
-                collected.append(list(function(view)))
+            for start in range(0, len(mine), self._batch):
+                part = slice(start, start + self._batch)
+                inputs = samples.batch(mine[part]).to(self._device)
+                collected.append(list(function(view(inputs, draws[part]))))
         outputs = [torch.cat(parts) for parts in zip(*collected, strict=True)]
         return [self._ranks.gather(output)[: len(rows)] for output in outputs]
 
@@ -112,6 +124,8 @@ def evaluate(
         record[f"test_accuracy{suffix}"] = accuracy(found, test.labels)
         if len(data.class_names) > TOP:
             record[f"test_top5{suffix}"] = accuracy(found, test.labels, TOP)
+    if method.separate and data.tests:
+        record |= accuracy_of_each(method, data.tests[0], evaluator)
     held = held_out(len(data), rows)
     if bool(held.any()):
         samples = data.train.subset(held.nonzero()[:, 0])
@@ -120,6 +134,20 @@ def evaluate(
     split = method.split()
     if split is not None and data.true_labels is not None:
         record |= split_accuracy(split, rows, data.labels, data.true_labels)
+    return record
+
+
+def accuracy_of_each(method: Method, test: TestSet, evaluator: Evaluator) -> dict[str, float]:
+    """Accuracy of each network by itself, for methods whose originals report them so."""
+    record = {}
+    for number, network in enumerate(method.networks, 1):
+
+        def predict(inputs: Tensor, network: nn.Module = network) -> Tensor:
+            logits: Tensor = network(inputs).logits
+            return logits.float().log_softmax(-1)
+
+        found = evaluator.log_probs(network, predict, test.samples)
+        record[f"network{number}_accuracy"] = accuracy(found, test.labels)
     return record
 
 

@@ -18,11 +18,21 @@ from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
 from csot.runs.accuracies import FURTHER
-from csot.runs.findings import GIVEN, IS_ISSUE, SCORE, STATUS, findings_table
+from csot.runs.findings import (
+    GIVEN,
+    IS_ISSUE,
+    REASON,
+    SCORE,
+    STATUS,
+    VERIFIED,
+    findings_table,
+)
 from csot.runs.reasons import Verdicts, reasons
 from csot.runs.summary import count_findings, versions
+from csot.runs.truth import write_truth
 from csot.training.config import RunConfig
 from csot.training.folder import IMAGES, RunFolder
+from csot.training.knowledge import CleanedRun, compare_predictions, disagreeing
 from csot.training.loop import Finished, Record
 
 PICTURES = 5000
@@ -41,27 +51,32 @@ def findings_of(
     no verdict is given on any label.
     """
     given = data.labels.numpy()
-    posterior = judgement.posterior.double().cpu().numpy()
+    verified = np.full(len(given), -1) if data.verified is None else data.verified.numpy()
+    decided = verified >= 0
+    posterior = believing(judgement.posterior.double().cpu().numpy(), verified)
     best = posterior.argmax(1)
     labelled = given >= 0
-    trusted = judgement.trusted.cpu().numpy() & informative
+    trusted = (judgement.trusted.cpu().numpy() & informative) | decided
     if not informative:
-        posterior = believing(posterior, given)
+        posterior = believing(posterior, np.where(decided, verified, given))
     changes = trusted & labelled & (best != given)
     corrected = np.where(changes | ~labelled, best, given)
     status = np.where(changes, "corrected", "clean").astype(object)
     status[~trusted | ~labelled] = "uncertain"
     confidence = posterior[np.arange(len(given)), corrected]
     scores = judgement.scores.double().cpu().numpy() if informative else confidence
+    scores = np.where(decided, verified == given, scores)
     held = np.ones(len(given), dtype=bool)
     held[rows.cpu().numpy()] = False
     note = np.where(held, "held out", "" if informative else UNINFORMATIVE_NOTE).astype(object)
     note[~labelled] = "no label given"
+    note[decided] = VERIFIED
     names = np.array([*data.class_names, None], dtype=object)
     verdicts = Verdicts(posterior, given, best, posterior.max(1), corrected, changes)
     reason = reasons(verdicts, data.class_names)
     if not informative:
         reason[:] = UNINFORMATIVE_REASON
+    reason[decided] = "A person has verified the label."
     reason[held] += " Held out of training."
     return findings_table(
         pd.Index(data.ids, dtype=object),
@@ -98,6 +113,8 @@ def sample_table(data: TrainingData, findings: pd.DataFrame, folder: Path) -> pd
             for path in data.images
         ]
         return pd.DataFrame({"image": paths}, index=index)
+    if data.texts is not None:
+        return pd.DataFrame({"text": data.texts}, index=index)
     if data.train.kind != "images":
         return pd.DataFrame(index=index)
     doubtful = (findings[IS_ISSUE] | (findings[STATUS] != "clean")).to_numpy()
@@ -129,17 +146,29 @@ def write_results(
     data: TrainingData,
     noisy: NoisyLabels,
     finished: Finished,
+    cleaned: CleanedRun | None = None,
 ) -> None:
     """Write all results, the summary last: it marks the run as finished."""
     run = Run(folder.path)
     informative = finished.held_out is None or finished.held_out.informative
     findings = findings_of(data, finished.judgement, finished.rows, informative)
+    difference = None
+    if cleaned is not None and finished.predicted is not None:
+        other = (finished.predicted, cleaned.predicted)
+        difference = compare_predictions(*other, data.labels, finished.rows).as_dict()
+        difference["run"] = str(cleaned.path)
+        findings[REASON] += disagreeing(*other, data.class_names)
     posterior = finished.judgement.posterior.double().cpu().numpy()
     if not informative:
         posterior = believing(posterior, data.labels.numpy())
+    if data.verified is not None:
+        posterior = believing(posterior, data.verified.numpy())
     samples = sample_table(data, findings, folder.path)
     folder.write_metrics(finished.history)
     run.write_findings(findings)
+    if data.true_labels is not None:
+        names = [*data.class_names, None]
+        write_truth(run, findings.index, [names[k] for k in data.true_labels.tolist()])
     run.write_samples(samples)
     run.write_probabilities(posterior.astype(np.float32))
     if finished.judgement.features is not None:
@@ -151,8 +180,10 @@ def write_results(
         samples if len(samples.columns) else None,
         class_names=list(data.class_names),
         only_flagged=True,
+        image_root=data.root if data.images is not None else None,
     )
-    run.write_summary(summary_of(config, data, noisy, finished, findings, posterior))
+    summary = summary_of(config, data, noisy, finished, findings, posterior)
+    run.write_summary({**summary, "from_clean": difference})
 
 
 def summary_of(
@@ -184,6 +215,7 @@ def summary_of(
         "seed": config.seed,
         "epochs": len(history),
         "best_epoch": finished.best_epoch,
+        "selected_on": config.training.select_on or "held-out labels",
         **accuracies(history, finished.best_epoch),
         "seconds": history[-1]["seconds"],
         "hardware": finished.hardware,

@@ -8,6 +8,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from csot.clean.features import Basis
+from csot.clean.members.member import FirstPass, Fit, Member, TrainingSet
+from csot.clean.members.probe import (
+    MEMBERS_PER_KIND,
+    RELEARN_STEPS,
+    first_noise,
+    probe_path,
+    relearn,
+)
+
+MOST_ROWS = 10_000
+"""Rows up to which Fourier features are used."""
 N_FEATURES = 512
 WIDTHS = (0.5, 1.0, 2.0)
 """Of the median distance between rows."""
@@ -36,3 +48,51 @@ class FourierMap:
     def __call__(self, rows: Tensor) -> Tensor:
         waves = rows @ self.frequencies.to(rows.dtype) + self.phases.to(rows.dtype)
         return torch.cat([waves.cos(), rows / self.width], 1)
+
+
+@dataclass(frozen=True)
+class FourierPredictor:
+    """The mean of the folds' probes on Fourier features of the principal coordinates."""
+
+    outer_basis: Basis
+    fourier: FourierMap
+    basis: Basis
+    weights: Tensor
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        waves = self.fourier(self.outer_basis.coordinates(rows))
+        return self.basis(waves) @ self.weights.to(rows.dtype)
+
+
+class FourierProbes:
+    """Ridge probes on Fourier features, for small data."""
+
+    name = "fourier"
+    stage = "kernel probes"
+
+    def applies(self, training: TrainingSet) -> bool:
+        """With many rows the network does as well, and sooner."""
+        return len(training.evidence) <= MOST_ROWS
+
+    def fit(self, training: TrainingSet, first: FirstPass, noise: Tensor) -> Fit:
+        """The best two, trained on the rows that are trusted."""
+        folds, evidence = training.folds, training.evidence
+        fourier = FourierMap.draw(training.basis.row_coordinates, training.seed)
+        basis = Basis(fourier(training.basis.row_coordinates))
+        found = first_noise(basis, folds, evidence)
+        path = probe_path(basis, folds, evidence, found.noise, found.weights)
+        if path[0].loss < first.judged.loss:
+            noise = path[0].noise
+        probes = path[:MEMBERS_PER_KIND]
+        if not bool(first.trusted.all()):
+            probes = relearn(basis, folds, evidence, probes, first.trusted, steps=RELEARN_STEPS)
+        light = basis.without_training_rows()
+        members = [
+            Member(
+                f"fourier ridge {probe.ridge:.3g}",
+                probe.logits,
+                FourierPredictor(training.light, fourier, light, probe.weights.mean(1)),
+            )
+            for probe in probes
+        ]
+        return Fit(members, noise)

@@ -1,4 +1,4 @@
-"""What a member of the ensemble is: held-out logits, and a predictor for new rows."""
+"""What a member of the ensemble is, and what the classes that fit one are given."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
+
+from csot.clean.explanation import Explanation
+from csot.clean.features import Basis
+from csot.clean.folds import Folds
+from csot.clean.likelihood import Evidence
+from csot.clean.members.probe import Probe
+from csot.clean.stacking import Stack
 
 
 class Predictor(Protocol):
@@ -21,3 +28,52 @@ class Member:
     name: str
     logits: Tensor
     predictor: Predictor | None
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """The rows, their folds and what is known of their classes."""
+
+    basis: Basis
+    light: Basis
+    """The same axes without the training rows, for predictors."""
+    folds: Folds
+    evidence: Evidence
+    seed: int
+
+
+@dataclass(frozen=True)
+class FirstPass:
+    """What linear probes say before anything else is trained."""
+
+    probes: list[Probe]
+    judged: Stack
+    explanation: Explanation
+    trusted: Tensor
+    """(N, K): whether fold k's own probe finds row i's label believable."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Members, and the noise matrix that those who come after start from."""
+
+    members: list[Member]
+    noise: Tensor
+
+
+class Learner(Protocol):
+    """Fits members after the first pass."""
+
+    @property
+    def name(self) -> str:
+        """As in ``LabelCleaner(members=...)``."""
+
+    @property
+    def stage(self) -> str:
+        """As progress names it."""
+
+    def applies(self, training: TrainingSet) -> bool:
+        """Whether it is of use on data of this size."""
+
+    def fit(self, training: TrainingSet, first: FirstPass, noise: Tensor) -> Fit:
+        """Train on the rows that the first pass trusts, under a noise matrix."""

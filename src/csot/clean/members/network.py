@@ -10,7 +10,8 @@ from torch import Tensor
 
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
-from csot.clean.members.linear import logit_gradient
+from csot.clean.members.member import FirstPass, Fit, Member, TrainingSet
+from csot.clean.members.probe import logit_gradient
 
 HIDDEN = 256
 DROPOUT = 0.5
@@ -134,3 +135,22 @@ class NetworkPredictor:
 
     def __call__(self, rows: Tensor) -> Tensor:
         return self.networks.mean_logits(self.basis.coordinates(rows))
+
+
+class Network:
+    """A network of one hidden layer on the principal coordinates."""
+
+    name = "network"
+    stage = "network"
+
+    def applies(self, training: TrainingSet) -> bool:
+        """Always."""
+        return True
+
+    def fit(self, training: TrainingSet, first: FirstPass, noise: Tensor) -> Fit:
+        """One network per fold, trained on the rows that are trusted."""
+        x, folds = training.basis.row_coordinates, training.folds
+        likelihood = training.evidence.likelihood(noise)
+        networks = fit_networks(x, folds, likelihood, training.seed, first.trusted)
+        predictor = NetworkPredictor(training.light, networks)
+        return Fit([Member("network", networks.held_out_logits(x, folds), predictor)], noise)
