@@ -157,7 +157,7 @@ def test_of_many_methods_the_best_and_csot_have_colours() -> None:
     assert figure is not None
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert names == [*(f"method_{number}" for number in range(6)), "csot", "3 others"]
+    assert names == [*(f"method_{number}" for number in range(5)), "csot", "4 others"]
 
 
 def test_a_run_is_drawn_from_its_metrics(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from csot.figures.comparison import Comparison
 from csot.figures.comparison_files import write_comparison
 from csot.figures.sweep import Change, draw_sweep
 from csot.figures.sweep_page import sweep_panels
-from figures.made_runs import write_run
+from figures.made_cells import write_run
 
 REACHED = {"10.0": (0.90, 0.92, 0.97), "0": (0.80, 0.80, 0.80), "0.5": (0.85, 0.86, 0.90)}
 """Accuracies of three seeds by value of kappa, as they were given: out of order."""

@@ -48,7 +48,7 @@ from csot.training.predict import Predictor
 from csot.training.presets import read_preset
 from csot.training.train import train
 from csot.training.yaml_text import parse_yaml
-from figures.made_runs import write_cells
+from figures.made_cells import write_cells
 from fuzz import mutate
 from fuzz.mutate import Mutator, as_zip, either
 from report.sample_runs import write_run

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from csot.figures.style import LIGHT, new_figure, plain
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito: colour-blind readers tell them apart."""
 MARKERS = "os^Dv<>"
 HEAD = ("setting", "method", "noise")
 
@@ -74,10 +74,8 @@ def draw_sweep(sweep: pd.DataFrame, measure: str = "last") -> Figure:
 
     Values are equally spaced, whatever their size.
     """
-    from matplotlib.figure import Figure
-
     groups = list(sweep.groupby(["setting", "method"], sort=False))
-    figure = Figure(figsize=(2.4 + 3.0 * len(groups), 3.0), layout="constrained")
+    figure = new_figure(1.6 + 2.6 * len(groups), 2.4)
     axes = figure.subplots(1, len(groups), squeeze=False)[0]
     for axis, ((setting, method), group) in zip(axes, groups, strict=True):
         _draw_setting(axis, group, measure)
@@ -96,14 +94,11 @@ def _draw_setting(axis: Axes, group: pd.DataFrame, measure: str) -> None:
             [values.index(value) for value in rows["value"]],
             rows[f"{measure}_mean"],
             yerr=rows[f"{measure}_sd"].fillna(0.0),
-            color=COLOURS[number % len(COLOURS)],
+            color=LIGHT.colour(number),
             marker=MARKERS[number % len(MARKERS)],
-            ms=4.5,
-            lw=1.4,
             capsize=2.5,
             label=str(noise),
         )
     axis.set_xticks(range(len(values)), values)
     axis.margins(x=0.08)
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
+    plain(axis)

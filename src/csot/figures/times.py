@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.paper import paper_hours
 from csot.figures.records import titles_of, training_records
 from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain, whole_numbers
 from csot.runs import Run
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RELABELLING = "relabel_seconds"
-PAPER_HOURS = {"dividemix": 5.1, "nce": 6.5, "csot": 4.8}
-"""Hours of training on CIFAR-10 on an A100, as published."""
 UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 
 
@@ -74,7 +73,8 @@ def total_time(runs: Sequence[str | Path | Run]) -> Drawing:
             "epochs": grouped["epochs"].mean(),
         }
     ).loc[titles_of(records)]
-    table["hours_paper_A100"] = [PAPER_HOURS.get(name.lower(), np.nan) for name in table.index]
+    printed = paper_hours()
+    table["hours_paper_A100"] = [printed.get(name.lower(), np.nan) for name in table.index]
     return Drawing("total-time", {"times": table.reset_index()}, _paint_totals)
 
 

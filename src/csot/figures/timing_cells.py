@@ -17,6 +17,7 @@ from torch import Tensor
 
 from csot._core.atomic import write_text
 from csot._core.files import read_json
+from csot.figures.paper import paper_solver_seconds
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve
 
@@ -27,17 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     OURS: {},
 }
 """Arguments of `csot.solve`: 10 x 100 iterations as in the paper, and our defaults."""
-PAPER: dict[tuple[int, int], tuple[float, float]] = {
-    (1024, 10): (0.83, 0.82),
-    (1024, 50): (1.00, 0.80),
-    (1024, 100): (0.87, 0.80),
-    (50, 50): (0.82, 0.79),
-    (100, 100): (0.88, 0.80),
-    (500, 500): (0.88, 0.87),
-    (1000, 1000): (0.94, 0.81),
-    (2000, 2000): (2.11, 0.98),
-    (3000, 3000): (3.74, 0.99),
-}
+PAPER = paper_solver_seconds()
 """Seconds of VDA and ESI by (N, C), as published, on an A100."""
 QUICK = tuple(size for size in PAPER if size[0] * size[1] <= 250_000)
 """Sizes that take seconds."""
