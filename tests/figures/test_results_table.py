@@ -142,6 +142,12 @@ def test_two_test_sets(tmp_path: Path) -> None:
         ("ilsvrc12", "top-1"),
         ("ilsvrc12", "top-5"),
     ]
+    chosen = write_run(
+        tmp_path / "chosen", data="clothing1m", noise="none", selected_on="clean_val"
+    )
+    assert "batches of 64, best epoch by clean_val; seed 0" in as_text(
+        results_table("clothing1m", read_measured([chosen]), epochs=["best"])
+    )
     with pytest.raises(ValueError, match="on clothing1m"):
         results_table("clothing1m", read_measured([folder]))
 

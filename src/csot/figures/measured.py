@@ -13,7 +13,7 @@ from csot._core.errors import naming
 from csot._core.files import check_file
 from csot._core.noise_text import canonical_noise
 from csot.runs import Run
-from csot.runs.accuracies import FURTHER
+from csot.runs.accuracies import FURTHER, selected_on
 from csot.runs.run import SUMMARY
 
 EPOCHS = ("best", "last", "peak")
@@ -26,16 +26,16 @@ LARGEST = 64 << 20
 def run_record(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Accuracies of a summary by column: `last`, `top5_last`, `ilsvrc12_last` ...
 
-    `best` is missing where no rows were held out: it would be the last epoch under another name.
+    `best` is missing where nothing chose an epoch: it would be the last one under another name.
     """
-    held = summary.get("held_out") is not None
+    chosen_on = selected_on(summary)
     sources = {"": ("test_accuracy", summary), "top5_": ("test_top5", summary)}
     for test, values in (summary.get(FURTHER) or {}).items():
         sources |= {f"{test}_": ("accuracy", values), f"{test}_top5_": ("top5", values)}
     record: dict[str, Any] = {}
     for prefix, (key, values) in sources.items():
         for epoch in EPOCHS:
-            value = values.get(f"{key}_{epoch}") if held or epoch != "best" else None
+            value = values.get(f"{key}_{epoch}") if chosen_on or epoch != "best" else None
             if prefix in ("", "top5_") or value is not None:
                 record[prefix + epoch] = value
     settings = summary["settings"]
@@ -48,6 +48,7 @@ def run_record(summary: Mapping[str, Any]) -> dict[str, Any]:
         "rows": int(summary["n_rows"]),
         "network": _network(training["network"]),
         "batch_size": int(training["batch_size"]),
+        "selected_on": _text(chosen_on),
         "hardware": _text(summary.get("hardware") or ""),
     }
 
