@@ -24,7 +24,8 @@ from csot.data.noise import parse_noise
 from csot.figures.catalogue import DemoGroup
 from csot.runs.run import SUMMARY
 from csot.training.build import generator_for
-from csot.training.compare import Cell, Recipe, list_cells, run_cells
+from csot.training.cells import Cell, list_cells
+from csot.training.compare import Recipe, run_cells
 from csot.training.results import write_pictures
 
 OnStep = Callable[[str, int, int], None]

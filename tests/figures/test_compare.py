@@ -147,6 +147,19 @@ def test_a_method_keeps_its_colour() -> None:
     assert draw_curves(histories, "corrected_accuracy", "") is None
 
 
+def test_of_many_methods_the_best_and_csot_have_colours() -> None:
+    histories = {}
+    for number in range(10):
+        name = "csot" if number == 9 else f"method_{number}"
+        frame = pd.DataFrame({"epoch": [1, 2], "test_accuracy": [0.5, 0.9 - 0.01 * number]})
+        histories[name, "none", 0] = frame
+    figure = draw_curves(histories, "test_accuracy", "")
+    assert figure is not None
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == [*(f"method_{number}" for number in range(5)), "csot", "4 others"]
+
+
 def test_a_run_is_drawn_from_its_metrics(tmp_path: Path) -> None:
     frame = pd.DataFrame({"epoch": [1, 2], "loss": [2.0, 1.0], "test_accuracy": [0.5, math.nan]})
     frame.to_csv(tmp_path / "metrics.csv", index=False)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from csot.figures.comparison import Comparison
-from csot.figures.comparison_files import write_comparison
+from csot.figures.comparison_files import cells_with_runs
 from csot.figures.measured import read_measured
 from csot.figures.paper import paper_table
 from csot.figures.results_table import results_table
@@ -66,7 +66,8 @@ def runs(tmp_path: Path) -> Path:
     """A comparison of three methods, on two noises with two seeds."""
     methods = {"dividemix": 0.8, "csot": 0.9, "csot@c": 0.85}
     places = write_cells(tmp_path, methods, ["sym:0.5", "sym:0.8"], range(2))
-    write_comparison(Comparison.read(places), tmp_path, "csot compare")
+    cells = cells_with_runs(Comparison.read(places), tmp_path)
+    cells.to_csv(tmp_path / "cells.csv", index=False)
     return tmp_path
 
 
@@ -116,6 +117,14 @@ def test_a_run_counts_once(runs: Path, tmp_path: Path) -> None:
         results_table("main", read_measured([runs, again]))
 
 
+def test_an_interrupted_comparison_has_what_is_finished(runs: Path) -> None:
+    (runs / "cells.csv").unlink()
+    (runs / "cells" / "csot@c" / "sym-0.8" / "seed-1" / "summary.json").unlink()
+    found = read_measured([runs])
+    assert len(found) == 11
+    assert set(found["method"]) == {"dividemix", "csot", "csot@c"}
+
+
 def test_two_test_sets(tmp_path: Path) -> None:
     further = {"ilsvrc12": {"accuracy_last": 0.7, "top5_last": 0.88}}
     folder = write_run(
@@ -133,6 +142,12 @@ def test_two_test_sets(tmp_path: Path) -> None:
         ("ilsvrc12", "top-1"),
         ("ilsvrc12", "top-5"),
     ]
+    chosen = write_run(
+        tmp_path / "chosen", data="clothing1m", noise="none", selected_on="clean_val"
+    )
+    assert "batches of 64, best epoch by clean_val; seed 0" in as_text(
+        results_table("clothing1m", read_measured([chosen]), epochs=["best"])
+    )
     with pytest.raises(ValueError, match="on clothing1m"):
         results_table("clothing1m", read_measured([folder]))
 

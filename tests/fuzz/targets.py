@@ -35,6 +35,8 @@ from csot.data.noise.matrix import read_matrix
 from csot.data.readers.inputs import Wanted, read_inputs
 from csot.data.readers.training import read_path
 from csot.embed import Embedder, EmbeddingCache
+from csot.figures import Comparison, read_measured, results_table
+from csot.figures.comparison_files import cells_with_runs
 from csot.figures.confusion import confusion
 from csot.figures.history import read_history
 from csot.nets.weights import read_weights
@@ -49,6 +51,7 @@ from csot.training.predict import Predictor
 from csot.training.presets import read_preset
 from csot.training.train import train
 from csot.training.yaml_text import parse_yaml
+from figures.made_cells import write_cells
 from fuzz import mutate
 from fuzz.mutate import Mutator, as_zip, either
 from report.sample_runs import write_run
@@ -491,6 +494,11 @@ def read_trained(folder: Path) -> None:
     predictor(read_inputs(folder / "d.npz", predictor.wanted))
 
 
+def make_cells(folder: Path) -> None:
+    places = write_cells(folder, {"csot": 0.9, "elr": 0.8}, ["sym:0.5"], range(1))
+    cells_with_runs(Comparison.read(places), folder).to_csv(folder / "cells.csv", index=False)
+
+
 def make_cache(folder: Path) -> None:
     cache = EmbeddingCache(folder, EMBEDDER, folder)
     cache.embed([f"text {row}" for row in range(6)])
@@ -689,5 +697,12 @@ TARGETS = [
         }.items()
     ),
     Target("metrics", make_trained, {"run/metrics.csv": CSV}, lambda f: read_history(f / "run")),
+    Target("cells", make_cells, {"cells.csv": CSV}, lambda f: read_measured([f])),
+    Target(
+        "measured",
+        make_cells,
+        {"cells/csot/sym-0.5/seed-0/summary.json": JSON},
+        lambda f: results_table("main", read_measured([f])),
+    ),
     Target("routes", make_routes, {"requests.json": one_request}, read_request),
 ]

@@ -8,7 +8,8 @@ import pytest
 
 from csot.methods import method_names
 from csot.training import compare
-from csot.training.compare import Cell, Plan, Recipe, expand_methods, list_cells
+from csot.training.cells import Cell, expand_methods, list_cells
+from csot.training.compare import Plan, Recipe
 
 SMALL = {
     "epochs": 2,

@@ -65,7 +65,9 @@ def test_files_and_summary(digits: Trained) -> None:
     assert summary["seconds"] > 0
     assert 1 <= summary["best_epoch"] <= 4
     assert np.shape(summary["noise_matrix_realised"]) == (10, 10)
-    assert (digits.path / "report.html").stat().st_size > 1000
+    page = (digits.path / "report.html").read_text(encoding="utf-8")
+    last, five = (f"{summary[f'test_{name}_last']:.2%}" for name in ("accuracy", "top5"))
+    assert f'<th scope="row">test set, last epoch</th><td>{last}, top 5 {five}</td>' in page
 
 
 def test_metrics(digits: Trained) -> None:

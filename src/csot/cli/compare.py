@@ -27,7 +27,8 @@ from csot.cli.train import parse_settings, require_training
 if TYPE_CHECKING:
     import pandas as pd
 
-    from csot.training.compare import Cell, Plan
+    from csot.training.cells import Cell
+    from csot.training.compare import Plan
 
 
 def compare(
@@ -77,7 +78,7 @@ def compare(
         require_training("csot compare")
         from csot import training
         from csot.data import Columns
-        from csot.figures.comparison import LEGEND, rows_for
+        from csot.figures.comparison import rows_for
         from csot.figures.table_formats import align
 
         chosen, noises = split_list(methods, "--methods"), split_list(noise, "--noise")
@@ -126,9 +127,8 @@ def compare(
         if varied:
             say_sweep(found.sweep(), terminal)
         terminal.say()
-        for title in found.shown():
-            if title in LEGEND:
-                terminal.say(f"{title}: {LEGEND[title]}")
+        for title, words in found.legend().items():
+            terminal.say(f"{title}: {words}")
         more = ", sweep.csv, sweep.png" if varied else ""
         terminal.say(f"results are in {out}: compare.html, table.csv, table.tex, cells.csv{more}")
 
@@ -158,19 +158,18 @@ def describe_plan(plan: Plan) -> str:
     """What is going to be run, and whether all methods have the same recipe."""
     epochs = plan.epochs()
     counts = sorted(set(epochs.values()))
-    words = f"{len(plan.cells)} runs"
-    if plan.recipe.equal:
-        return (
-            f"{words}; --equal: every method has the preset's common epochs, optimiser and network "
-            f"({counts[0]} epochs), not its own"
-        )
     if len(counts) == 1:
         said = f"all have {counts[0]} epochs"
     else:
         said = "epochs: " + ", ".join(f"{name} {count}" for name, count in epochs.items())
+    if plan.recipe.equal:
+        return (
+            f"{len(plan.cells)} runs; --equal: every method has the preset's common epochs, "
+            f"optimiser and network, not its own ({said})"
+        )
     return (
-        f"{words}; each method by its own recipe, as its section of the preset has it ({said}); "
-        "--equal gives all of them the same epochs, optimiser and network"
+        f"{len(plan.cells)} runs; each method by its own recipe, as its section of the preset has "
+        f"it ({said}); --equal gives all of them the same epochs, optimiser and network"
     )
 
 

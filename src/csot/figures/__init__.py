@@ -12,13 +12,17 @@ from csot.figures.curves import curves as curves
 from csot.figures.drawing import Drawing as Drawing
 from csot.figures.history import write_history as write_history
 from csot.figures.mappings import mappings as mappings
+from csot.figures.measured import read_measured as read_measured
 from csot.figures.noise_matrices import noise_matrix as noise_matrix
 from csot.figures.overview import overview as overview
+from csot.figures.paper import paper_table as paper_table
 from csot.figures.precision_recall import precision_recall as precision_recall
 from csot.figures.reliability import reliability as reliability
+from csot.figures.results_table import results_table as results_table
 from csot.figures.sensitivity import sensitivity as sensitivity
 from csot.figures.stages import stages as stages
 from csot.figures.suspects import suspects as suspects
+from csot.figures.table_formats import as_text as as_text
 from csot.figures.times import epoch_time as epoch_time
 from csot.figures.times import total_time as total_time
 from csot.figures.timing import timing as timing

@@ -14,16 +14,17 @@ from csot.figures.measured import run_record
 from csot.figures.sweep import Change, sweep_table
 from csot.figures.table_formats import NOTHING, escape
 from csot.runs import Run
+from csot.runs.accuracies import HELD_OUT
 
 FACTS = (
     *("method", "noise", "seed", "data", "seconds", "epochs", "rows", "network", "batch_size"),
-    "hardware",
+    *("selected_on", "hardware"),
 )
 """Columns of the cells that are not accuracies."""
 LEGEND = {
     "last": "at the last epoch",
     "peak": "the highest of all epochs, which papers call best",
-    "best": "at the epoch that noisy held-out labels chose",
+    "best": "at the epoch that was best on {}",
     "top-5": "label among the five most probable classes, at the last epoch",
 }
 
@@ -71,6 +72,12 @@ class Comparison:
                 title = "top-5" if measure.endswith("top5_last") else ""
                 found[f"{test} {title}".strip()] = measure
         return found
+
+    def legend(self) -> dict[str, str]:
+        """What the titles of `shown` mean, in words."""
+        chosen = self.cells.get("selected_on", [HELD_OUT])
+        sets = " or ".join(dict.fromkeys(name for name in chosen if name))
+        return {title: LEGEND[title].format(sets) for title in self.shown() if title in LEGEND}
 
     def table(self) -> pd.DataFrame:
         """By method and noise: mean and standard deviation over the seeds, in per cent."""

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from csot.figures.comparison import LEGEND, Comparison, row_texts
+from csot.figures.comparison import Comparison, row_texts
 from csot.figures.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Tick, nice_ticks
 from csot.figures.sweep_page import sweep_panels
 from csot.figures.table_formats import page_environment
@@ -55,7 +55,7 @@ def comparison_page(comparison: Comparison, out: Path, command: str, curves: dic
         .get_template("compare.html")
         .render(
             titles=shown,
-            legend={title: LEGEND[title] for title in shown if title in LEGEND},
+            legend=comparison.legend(),
             tables={noise: _rows(comparison, table, out) for noise, table in ranked.items()},
             figures={title: panels for title, panels in figures.items() if panels},
             methods=list(ranked[comparison.noises[0]]["method"]) if ranked else [],

@@ -29,3 +29,19 @@ def paper_table(name: str) -> pd.DataFrame:
     if name not in known:
         raise ValueError(f"`name` is {name!r}; the paper's tables are {', '.join(known)}")
     return frame[frame["table"] == name].drop(columns="table").reset_index(drop=True)
+
+
+def paper_hours() -> dict[str, float]:
+    """Hours of training on CIFAR-10 on an A100, by method."""
+    table = paper_table("hours")
+    return dict(zip(table["method"], table["value"].astype(float), strict=True))
+
+
+def paper_solver_seconds() -> dict[tuple[int, int], tuple[float, float]]:
+    """Seconds of VDA and ESI by (N, C), on an A100."""
+    table = paper_table("solver").pivot(index="label", columns="method", values="value")
+    found = {}
+    for label in dict.fromkeys(paper_table("solver")["label"]):
+        rows, classes = (int(number) for number in label.strip("()").split(","))
+        found[rows, classes] = (float(table["vda"][label]), float(table["esi"][label]))
+    return found

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from csot.figures.style import LIGHT, new_figure, plain
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito: colour-blind readers tell them apart."""
 MARKERS = "os^Dv<>"
+HEAD = ("setting", "method", "noise")
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,12 @@ def sweep_table(
         method, change = changes[str(row["method"])]
         means = {f"{m}_{part}": row[f"{m}_{part}"] for m in measures for part in ("mean", "sd")}
         head = {"setting": change.key, "method": method, "noise": row["noise"]}
-        rows.append((change.order, {**head, "value": change.text, "seeds": row["seeds"], **means}))
-    rows.sort(key=lambda pair: pair[0])
-    frame = pd.DataFrame([row for _, row in rows])
-    return frame.sort_values(["setting", "method", "noise"], kind="stable", ignore_index=True)
+        rows.append((change, {**head, "value": change.text, "seeds": row["seeds"], **means}))
+    # Settings, methods and noises in the order in which they were given.
+    groups = dict.fromkeys(tuple(row[name] for name in HEAD) for _, row in rows)
+    places = {group: number for number, group in enumerate(groups)}
+    rows.sort(key=lambda pair: (places[tuple(pair[1][name] for name in HEAD)], pair[0].order))
+    return pd.DataFrame([row for _, row in rows])
 
 
 def draw_sweep(sweep: pd.DataFrame, measure: str = "last") -> Figure:
@@ -71,17 +74,16 @@ def draw_sweep(sweep: pd.DataFrame, measure: str = "last") -> Figure:
 
     Values are equally spaced, whatever their size.
     """
-    from matplotlib.figure import Figure
-
     groups = list(sweep.groupby(["setting", "method"], sort=False))
-    figure = Figure(figsize=(1.2 + 3.2 * len(groups), 3.2), layout="constrained")
+    figure = new_figure(1.6 + 2.6 * len(groups), 2.4)
     axes = figure.subplots(1, len(groups), squeeze=False)[0]
     for axis, ((setting, method), group) in zip(axes, groups, strict=True):
         _draw_setting(axis, group, measure)
         axis.set_title(str(method))
         axis.set_xlabel(str(setting))
-    axes[0].set_ylabel("test accuracy, per cent")
-    axes[-1].legend(frameon=False, fontsize="small", title="noise")
+    axes[0].set_ylabel("test accuracy, last epoch (%)")
+    lines, names = axes[0].get_legend_handles_labels()
+    figure.legend(lines, names, title="noise", loc="outside right upper", frameon=False)
     return figure
 
 
@@ -92,14 +94,11 @@ def _draw_setting(axis: Axes, group: pd.DataFrame, measure: str) -> None:
             [values.index(value) for value in rows["value"]],
             rows[f"{measure}_mean"],
             yerr=rows[f"{measure}_sd"].fillna(0.0),
-            color=COLOURS[number % len(COLOURS)],
+            color=LIGHT.colour(number),
             marker=MARKERS[number % len(MARKERS)],
-            ms=4.5,
-            lw=1.4,
             capsize=2.5,
             label=str(noise),
         )
     axis.set_xticks(range(len(values)), values)
     axis.margins(x=0.08)
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
+    plain(axis)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from csot.figures.svg import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Tick, nice_ticks
 
-LABEL = 86
+LABEL = 104
 """Pixels at the right for the name of a line."""
 LABEL_HEIGHT = 13
 

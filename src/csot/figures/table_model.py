@@ -10,7 +10,7 @@ PAPER, MEASURED = "paper", "measured"
 EPOCHS = {
     "peak": "highest of all epochs, which papers call best",
     "last": "last epoch",
-    "best": "epoch that noisy held-out labels chose",
+    "best": "epoch that was best on noisy held-out labels, or on the set that a note names",
     "reported": "as printed; the paper does not say which epoch",
 }
 

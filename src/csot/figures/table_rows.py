@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from csot.figures.table_model import MEASURED, Column, Figure, Layout, Note, Row
+from csot.runs.accuracies import HELD_OUT
 
 LISTED_SETTINGS = 5
 """Settings named where two rows differ in nothing else."""
@@ -81,6 +82,8 @@ def _note(
         f"{int(first['rows']):,} training rows, {int(first['epochs'])} epochs, "
         f"{first['network']}, batches of {first['batch_size']}"
     )
+    if first["selected_on"] not in ("", HELD_OUT):
+        scale += f", best epoch by {first['selected_on']}"
     scale += f", {difference}" if difference else ""
     hardware = " or ".join(dict.fromkeys(filter(None, group["hardware"])))
     note = Note(scale, tuple(sorted(set(seeds))), hardware)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.paper import paper_table
+from csot.figures.paper import paper_hours
 from csot.figures.records import titles_of, training_records
 from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain, whole_numbers
 from csot.runs import Run
@@ -73,8 +73,8 @@ def total_time(runs: Sequence[str | Path | Run]) -> Drawing:
             "epochs": grouped["epochs"].mean(),
         }
     ).loc[titles_of(records)]
-    paper = paper_table("hours").set_index("method")["value"].astype(float)
-    table["hours_paper_A100"] = [paper.get(name.lower(), np.nan) for name in table.index]
+    printed = paper_hours()
+    table["hours_paper_A100"] = [printed.get(name.lower(), np.nan) for name in table.index]
     return Drawing("total-time", {"times": table.reset_index()}, _paint_totals)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from csot._core.atomic import write_text
 from csot._core.files import read_json
-from csot.figures.paper import paper_table
+from csot.figures.paper import paper_solver_seconds
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve
 
@@ -28,19 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     OURS: {},
 }
 """Arguments of `csot.solve`: 10 x 100 iterations as in the paper, and our defaults."""
-
-
-def _published() -> dict[tuple[int, int], tuple[float, float]]:
-    table = paper_table("solver")
-    sizes = [tuple(map(int, label.strip("()").split(","))) for label in table["label"]]
-    found = dict(zip(zip(sizes, table["method"], strict=True), table["value"], strict=True))
-    return {
-        (n, c): (float(found[(n, c), "vda"]), float(found[(n, c), "esi"]))
-        for n, c in dict.fromkeys(sizes)
-    }
-
-
-PAPER = _published()
+PAPER = paper_solver_seconds()
 """Seconds of VDA and ESI by (N, C), as published, on an A100."""
 QUICK = tuple(size for size in PAPER if size[0] * size[1] <= 250_000)
 """Sizes that take seconds."""

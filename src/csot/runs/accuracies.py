@@ -10,6 +10,10 @@ FURTHER = "further_tests"
 """Key of a summary: accuracies of every test set but the first, by its name."""
 
 
+HELD_OUT = "held-out labels"
+"""What chooses the best epoch unless a clean set does."""
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """Fractions, of one test set at one epoch."""
@@ -30,20 +34,25 @@ class Accuracy:
 def measured_accuracies(summary: Mapping[str, Any]) -> Iterator[Accuracy]:
     """Of the first test set, then of the others; nothing where none was measured.
 
-    The epoch that held-out labels chose is left out where no rows were held out: it would be the
-    last one under another name.
+    The best epoch is left out where nothing chose it: it would be the last one under another name.
     """
-    held = summary.get("held_out") is not None
+    chosen_on = selected_on(summary)
     epochs = {
         "last": "last epoch",
-        "best": f"epoch {summary.get('best_epoch')} (best on held-out labels)",
+        "best": f"epoch {summary.get('best_epoch')} (best on {chosen_on})",
         "peak": "highest of all epochs, as papers report it",
     }
     for name, values in _by_test(summary).items():
         for key, words in epochs.items():
             top1 = values.get(f"accuracy_{key}")
-            if top1 is not None and (held or key != "best"):
+            if top1 is not None and (chosen_on or key != "best"):
                 yield Accuracy(name, words, top1, values.get(f"top5_{key}"))
+
+
+def selected_on(summary: Mapping[str, Any]) -> str:
+    """What chose the best epoch: held-out labels or a clean set; empty where nothing did."""
+    named = str(summary.get("selected_on") or HELD_OUT)
+    return "" if named == HELD_OUT and summary.get("held_out") is None else named
 
 
 def _by_test(summary: Mapping[str, Any]) -> dict[str, dict[str, float]]:
