@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from csot.data import DataError
-from csot.data.samples import ImageFiles, InMemory, read_square
+from csot.data.samples import ImageFiles, InMemory, StoredViews, read_square
 from image_files import write_image
 
 
@@ -103,3 +103,15 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
         ImageFiles([tmp_path / "x.png"], 4).batch(torch.tensor([0]))
     with pytest.raises(DataError, match="size of 0"):
         ImageFiles([], 0)
+
+
+def test_stored_views() -> None:
+    views = [torch.full((4, 2), float(view)).half() for view in range(3)]
+    samples = StoredViews(views)
+    assert (len(samples), samples.shape, samples.stored_views) == (4, (2,), 3)
+    found = samples.subset([3, 0]).batch(torch.tensor([1]))
+    assert found.dtype == torch.float32
+    assert found.tolist() == [[[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]]
+    assert samples.subset([1]).stored_views == 3
+    with pytest.raises(DataError, match="all must be the same"):
+        StoredViews([torch.zeros(2, 3), torch.zeros(3, 3)])

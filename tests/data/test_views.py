@@ -546,3 +546,18 @@ def test_choices_for_another_number_of_samples_are_refused() -> None:
     view, images = EVERY["cifar10-strong"]
     with pytest.raises(ValueError, match="96 samples, but choices for 95"):
         view(images, drawn(view, 95))
+
+
+def test_stored_views_are_chosen_at_random() -> None:
+    """The plain view is the first one; the others start from any of them."""
+    stored = torch.arange(3.0)[None, :, None].expand(200, 3, 4)
+    views = feature_views(scale=1.0, dim=4, weak_noise=0.0, strong_noise=0.0, stored=3)
+    generator = torch.Generator().manual_seed(0)
+    plain = views.plain(stored, views.plain.draw(200, generator))
+    assert torch.equal(plain, torch.zeros(200, 4))
+    weak = views.weak(stored, views.weak.draw(200, generator))
+    assert (weak == weak[:, :1]).all()
+    assert weak[:, 0].long().bincount().min() > 40
+    # Inputs with one view, such as test rows, are taken as they are.
+    single = torch.ones(5, 4)
+    assert torch.equal(views.plain(single, views.plain.draw(5, generator)), single)

@@ -30,6 +30,7 @@ from csot.data.datasets.clothing1m import read_clothing1m
 from csot.data.datasets.core.download import unpack
 from csot.data.datasets.webvision import Counts as WebvisionCounts
 from csot.data.datasets.webvision import read_webvision
+from csot.data.noise.label_file import read_label_file
 from csot.data.noise.matrix import read_matrix
 from csot.data.readers.inputs import Wanted, read_inputs
 from csot.data.readers.training import read_path
@@ -177,6 +178,16 @@ def make_verified(folder: Path) -> None:
     )
 
 
+def make_export(folder: Path) -> None:
+    make_table(folder)
+    choice = {"value": {"choices": ["cat"]}, "from_name": "label", "type": "choices"}
+    made = [{"result": [choice], "was_cancelled": False, "completed_by": {"id": 1}}]
+    full = [{"id": row, "annotations": made, "data": {"sample_id": f"r{row}"}} for row in range(3)]
+    flat = [{"id": row, "sample_id": f"r{row}", "label": "dog", "annotator": 1} for row in range(3)]
+    (folder / "full.json").write_text(json.dumps(full))
+    (folder / "flat.json").write_text(json.dumps(flat))
+
+
 def make_votes(folder: Path) -> None:
     make_table(folder)
     rows = [(f"r{row}", name, "cat") for row in range(4) for name in ("ann", "bob")]
@@ -207,6 +218,10 @@ def read_audit(folder: Path) -> None:
 def make_cleaner(folder: Path) -> None:
     cleaner = LabelCleaner(members=("linear",), duplicates="ignore", progress=False)
     cleaner.fit(np.repeat(FEATURES, 2, 0), np.repeat(NAMES[LABELS], 2)).save(folder / "c.npz")
+
+
+def make_labels(folder: Path) -> None:
+    (folder / "l.json").write_text(json.dumps([0, 1, 2, 1, 0]))
 
 
 def make_matrices(folder: Path) -> None:
@@ -535,6 +550,17 @@ TARGETS = [
         {"v.csv": CSV},
         lambda f: read_verified(f / "v.csv", read_data(f / "t.csv", Columns(label="label"))),
     ),
+    *(
+        Target(
+            f"label-studio-{form}",
+            make_export,
+            {f"{form}.json": JSON},
+            lambda f, name=f"{form}.json": read_verified(
+                f / name, read_data(f / "t.csv", Columns(label="label"))
+            ),
+        )
+        for form in ("full", "flat")
+    ),
     Target("votes", make_votes, {"votes.csv": CSV}, read_votes),
     Target("audit", make_audit, {"run/audit.json": JSON, "sheet.csv": CSV}, read_audit),
     Target(
@@ -544,6 +570,9 @@ TARGETS = [
         lambda f: LabelCleaner.load(f / "c.npz"),
     ),
     Target("matrix-npy", make_matrices, {"m.npy": NPY}, lambda f: read_matrix(f / "m.npy", 3)),
+    Target(
+        "noise-labels", make_labels, {"l.json": JSON}, lambda f: read_label_file(f / "l.json", 3)
+    ),
     Target("matrix-csv", make_matrices, {"m.csv": CSV}, lambda f: read_matrix(f / "m.csv", 3)),
     Target(
         "cifar-python",

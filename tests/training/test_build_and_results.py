@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from csot._core.ranks import Ranks
 from csot.data.samples import InMemory
 from csot.methods.core.contract import Judgement, Split
+from csot.runs.accuracies import measured_accuracies
 from csot.runs.findings import check_findings
 from csot.training.build import (
     balanced_subset,
@@ -27,8 +28,9 @@ from csot.training.build import (
 )
 from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig, learning_rate
 from csot.training.evaluate import accuracy, average_statistics, split_accuracy
-from csot.training.loop import best_epoch, prefetch, selection_key
+from csot.training.loop import Record, best_epoch, prefetch, selection_key
 from csot.training.results import (
+    accuracies,
     estimated_noise_matrix,
     estimated_noise_rate,
     findings_of,
@@ -98,6 +100,60 @@ def test_accuracy_counts_labelled_rows() -> None:
     log_probs = torch.log(torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]))
     assert accuracy(log_probs, torch.tensor([0, 0, -1])) == 0.5
     assert math.isnan(accuracy(log_probs, torch.tensor([-1, -1, -1])))
+
+
+def test_top_five() -> None:
+    """Against ranks counted one by one; of equals the first class counts as more probable."""
+    generator = torch.Generator().manual_seed(0)
+    log_probs = torch.randn(40, 8, generator=generator).round()
+    labels = torch.randint(-1, 8, (40,), generator=generator)
+    hits = []
+    for row, label in zip(log_probs.tolist(), labels.tolist(), strict=True):
+        if label >= 0:
+            ahead = sum(
+                value > row[label] or (value == row[label] and c < label)
+                for c, value in enumerate(row)
+            )
+            hits.append(ahead < 5)
+    assert accuracy(log_probs, labels, 5) == pytest.approx(sum(hits) / len(hits))
+    assert accuracy(log_probs, labels, 8) == 1
+
+
+def test_accuracies_of_several_test_sets() -> None:
+    history: list[Record] = [
+        {"epoch": 1, "test_accuracy": 0.5, "test_top5": 0.9, "test_accuracy_other": 0.3},
+        {"epoch": 2},
+        {"epoch": 3, "test_accuracy": 0.4, "test_top5": 0.95, "test_accuracy_other": 0.35},
+    ]
+    assert accuracies(history, 1) == {
+        "test_accuracy_best": 0.5,
+        "test_accuracy_last": 0.4,
+        "test_accuracy_peak": 0.5,
+        "test_top5_best": 0.9,
+        "test_top5_last": 0.95,
+        "test_top5_peak": 0.95,
+        "further_tests": {
+            "other": {"accuracy_best": 0.3, "accuracy_last": 0.35, "accuracy_peak": 0.35}
+        },
+    }
+    assert accuracies([{"epoch": 1}], 1) == {}
+
+
+def test_accuracies_in_words() -> None:
+    summary = {
+        **accuracies([{"epoch": 1, "test_accuracy": 0.5, "test_accuracy_other": 0.25}], 1),
+        "test_top5_last": 0.75,
+        "best_epoch": 1,
+    }
+    found = list(measured_accuracies(summary))
+    assert [(one.test, one.text()) for one in found] == [
+        ("test set", "50.00%, top 5 75.00%"),
+        ("test set", "50.00%"),
+        ("other", "25.00%"),
+        ("other", "25.00%"),
+    ], "last and highest, but not best: no rows were held out"
+    words = [one.when for one in measured_accuracies({**summary, "held_out": {"rows": 3}})]
+    assert words[1] == "epoch 1 (best on held-out labels)"
 
 
 def test_the_three_curves() -> None:

@@ -59,6 +59,9 @@ def test_files_and_summary(digits: Trained) -> None:
     for key in ("test_accuracy_best", "test_accuracy_last", "test_accuracy_peak"):
         assert 0 <= summary[key] <= 1
     assert summary["test_accuracy_peak"] >= summary["test_accuracy_last"]
+    assert summary["test_accuracy_last"] <= summary["test_top5_last"] <= 1
+    assert summary["further_tests"] == {}
+    assert summary["hardware"]
     assert summary["seconds"] > 0
     assert 1 <= summary["best_epoch"] <= 4
     assert np.shape(summary["noise_matrix_realised"]) == (10, 10)
@@ -83,6 +86,7 @@ def test_metrics(digits: Trained) -> None:
         "plan_disagreement",
         "plan_converged",
         "test_accuracy",
+        "test_top5",
         "holdout_accuracy",
         "clean_accuracy",
         "corrected_accuracy",
@@ -208,8 +212,9 @@ def test_true_labels_change_no_number(tmp_path: Path) -> None:
     hidden = dataclasses.replace(data, true_labels=None)
     unknown = train(hidden, out=tmp_path / "unknown", settings=settings)
     curves = ["clean_accuracy", "corrected_accuracy", "clean_recall"]
-    first = known.history.drop(columns=["seconds", *curves])
-    pd.testing.assert_frame_equal(first, unknown.history.drop(columns="seconds"))
+    times = ["seconds", "relabel_seconds"]
+    first = known.history.drop(columns=[*times, *curves])
+    pd.testing.assert_frame_equal(first, unknown.history.drop(columns=times))
     pd.testing.assert_frame_equal(known.findings, unknown.findings)
     assert "noise_rate_realised" not in unknown.summary
 
@@ -249,6 +254,7 @@ def test_accumulated_gradients_are_those_of_a_larger_batch(tmp_path: Path) -> No
     ]
     np.testing.assert_allclose(runs[0].history["loss"], runs[1].history["loss"], rtol=1e-4)
     assert runs[0].history["test_accuracy"].isna().tolist() == [True, False, True, False]
+    assert "test_top5" not in runs[0].history, "there are three classes"
 
 
 def test_clipping_and_adam(tmp_path: Path) -> None:

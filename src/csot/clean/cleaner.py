@@ -478,7 +478,9 @@ def _index_of(
     if sample_ids is not None:
         ids: pd.Index[Any] = pd.Index(sample_ids)
         if len(ids) != n_rows:
-            raise ValueError(f"sample_ids has {len(ids)} entries for {n_rows} rows; pass one a row")
+            raise ValueError(
+                f"sample_ids has {len(ids)} entries for {n_rows} rows; pass one per row"
+            )
         return ids
     for source in (labels, features):
         if isinstance(source, (pd.Series, pd.DataFrame)):

@@ -206,7 +206,7 @@ def _classes(labels: Any, n_classes: int, class_names: Any) -> npt.NDArray[Any]:
         names = np.asarray(class_names)
         if len(names) != n_classes or len(np.unique(names)) != n_classes:
             raise ValueError(
-                f"class_names must hold {n_classes} different names, one a column of pred_probs, "
+                f"class_names must hold {n_classes} different names, one per column of pred_probs, "
                 f"got {len(names)}"
             )
         return names

@@ -250,9 +250,9 @@ def _first_scale_and_noise(
 
 
 def _start_weights(judged: Tensor, n_members: int) -> Tensor:
-    """Half of the weight for the probes already judged, half for the newcomers."""
+    """Half of the weight for the probes already judged, half for the others."""
     known = len(judged)
     if n_members == known:
         return judged
-    newcomers = torch.full((n_members - known,), 0.5 / (n_members - known))
-    return torch.cat([judged / 2, newcomers])
+    others = torch.full((n_members - known,), 0.5 / (n_members - known))
+    return torch.cat([judged / 2, others])

@@ -11,13 +11,17 @@ import typer
 from csot.cli.options import (
     TABLE,
     AllowOutside,
+    AnnotatorColumn,
     ExcelSafe,
+    FeatureColumns,
     IdColumn,
     ImageColumn,
     ImageRoot,
     LabelColumn,
     Quiet,
     TextColumn,
+    VerifiedLabels,
+    split_names,
 )
 
 
@@ -51,21 +55,8 @@ def clean(
             rich_help_panel=TABLE,
         ),
     ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="Feature columns, comma-separated; else all that describe a sample. With --text "
-            "or --image they are used beside it.",
-            rich_help_panel=TABLE,
-        ),
-    ] = None,
-    annotator: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the annotators: a row is then one vote, --id names the sample.",
-            rich_help_panel=TABLE,
-        ),
-    ] = None,
+    features: FeatureColumns = None,
+    annotator: AnnotatorColumn = None,
     root: ImageRoot = None,
     allow_outside: AllowOutside = False,
     excel_safe: ExcelSafe = False,
@@ -83,18 +74,12 @@ def clean(
             "package.module:callable, from a list of paths or texts to (N, D)."
         ),
     ] = None,
-    verified: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV with the columns id and label: decisions that are final; or a sheet of "
-            "csot audit, filled in."
-        ),
-    ] = None,
+    verified: VerifiedLabels = None,
     votes: Annotated[
         Path | None,
         typer.Option(
             help="CSV with the columns id, annotator and label: more opinions, beside the labels "
-            "of DATA; a review writes one."
+            "of DATA; a review writes one, and Label Studio exports one."
         ),
     ] = None,
     class_prior: Annotated[
@@ -138,7 +123,7 @@ def clean(
                 image=image,
                 id=id_column,
                 group=group,
-                features=None if features is None else [n.strip() for n in features.split(",")],
+                features=split_names(features),
                 annotator=annotator,
                 root=root,
                 embedder=embedder,

@@ -43,10 +43,39 @@ EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 OPTIONS = frozenset(
     {
-        *("allow_outside", "annotator", "class_prior", "data_dir", "download", "duplicates"),
-        *("embedder", "features", "force", "group", "id", "image", "image_size", "label"),
+        *(
+            "allow_outside",
+            "annotator",
+            "backbone",
+            "class_prior",
+            "data_dir",
+            "download",
+            "duplicates",
+        ),
+        *(
+            "embedder",
+            "features",
+            "force",
+            "from_clean",
+            "group",
+            "id",
+            "image",
+            "image_size",
+            "label",
+        ),
         *("limit", "merge_variants", "min_confidence", "out", "resume", "root", "seed", "test"),
-        *("text", "verified", "votes", "with", "onnx", "torch_export"),
+        *(
+            "text",
+            "truth",
+            "verified",
+            "votes",
+            "with",
+            "onnx",
+            "torch_export",
+            "vary",
+            "methods",
+            "epochs",
+        ),
     }
 )
 """Parameters of functions that are options of commands."""
@@ -117,7 +146,7 @@ class Terminal:
         return False
 
     def silence(self) -> None:
-        """Errors only: for a process whose fellow does the talking."""
+        """Errors only: for all processes but the first."""
         self._out.quiet = True
         self.shows_progress = False
         warnings.simplefilter("ignore")

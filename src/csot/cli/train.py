@@ -14,9 +14,11 @@ from csot._core.errors import require
 from csot.cli.epochs import Epochs
 from csot.cli.options import (
     AllowOutside,
+    AnnotatorColumn,
     Changes,
     DataDir,
     ExcelSafe,
+    FeatureColumns,
     IdColumn,
     ImageColumn,
     ImageRoot,
@@ -24,8 +26,12 @@ from csot.cli.options import (
     Preset,
     Quiet,
     TestData,
+    TextColumn,
+    VerifiedLabels,
+    split_names,
 )
 from csot.cli.terminal import Terminal, program
+from csot.runs.accuracies import measured_accuracies
 
 MACHINE = "Machine"
 
@@ -35,12 +41,29 @@ def train(
         str,
         typer.Argument(
             metavar="DATA",
-            help="digits, cifar10, cifar100, cifar10n:worse, webvision, clothing1m ...; or a "
-            "folder of images, a .csv or .parquet table, an .npz file.",
+            help="A folder of images, a .csv, .jsonl or .parquet table, an .npz file; or digits, "
+            "cifar10, cifar100, cifar10n:worse, webvision, clothing1m ...",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run.")],
     preset: Preset = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="What to start from: efficientnet-lite0 (photographs), efficientnet-lite2, "
+            "hf:NAME, timm:NAME; for texts a model of sentence-transformers; or from scratch "
+            "preact_resnet18, resnet50, package.module:callable ..."
+        ),
+    ] = None,
+    frozen: Annotated[
+        bool | None,
+        typer.Option(
+            "--frozen/--fine-tune",
+            help="Train on features of a pretrained network, or train it on; else by whether "
+            "there is a GPU.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="A method (csot methods).")] = "csot",
     noise: Annotated[
         str,
@@ -58,9 +81,27 @@ def train(
     image_size: Annotated[int | None, typer.Option(help="Side that images are scaled to.")] = None,
     test: TestData = None,
     label: LabelColumn = None,
+    text: TextColumn = None,
     image: ImageColumn = None,
     id_column: IdColumn = None,
+    features: FeatureColumns = None,
+    annotator: AnnotatorColumn = None,
     root: ImageRoot = None,
+    verified: VerifiedLabels = None,
+    from_clean: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run of csot clean on the same data: start from what it says of each label.",
+            metavar="RUN",
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that embeddings are kept in for several runs; else RUN keeps its own.",
+            metavar="DIR",
+        ),
+    ] = None,
     allow_outside: AllowOutside = False,
     excel_safe: ExcelSafe = False,
     accelerator: Annotated[
@@ -89,7 +130,8 @@ def train(
 ) -> None:
     """Train a network on labels that are partly wrong, and say which of them are.
 
-    RUN gets checkpoints, metrics.csv, findings.csv, summary.json and report.html.
+    Photographs and texts start from a pretrained network. RUN gets checkpoints, metrics.csv,
+    findings.csv, summary.json and report.html.
     """
     with Terminal(quiet, "--resume goes on after the last whole epoch") as terminal:
         require_training("csot train")
@@ -111,16 +153,28 @@ def train(
                 out=out,
                 method=method,
                 preset=preset,
+                backbone=backbone,
+                frozen=frozen,
                 noise=noise,
                 seed=seed,
                 settings=chosen,
                 source=Source(
                     data_dir=data_dir,
                     test=test,
-                    columns=Columns(label=label, image=image, id=id_column),
+                    columns=Columns(
+                        label=label,
+                        text=text,
+                        image=image,
+                        id=id_column,
+                        features=split_names(features),
+                        annotator=annotator,
+                    ),
                     root=root,
                     download=download,
                     allow_outside=allow_outside,
+                    cache=cache,
+                    verified=verified,
+                    from_clean=from_clean,
                 ),
                 machine={
                     "accelerator": accelerator,
@@ -138,6 +192,8 @@ def train(
                     epochs.on_start,
                     epochs.on_ready,
                     epochs.on_estimate,
+                    epochs.on_words,
+                    epochs.on_stage,
                 ),
             )
         if trained.summary:
@@ -175,8 +231,8 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
 
     share("labels that were made wrong", "noise_rate_realised")
     share("estimated noise rate", "noise_rate")
-    share("test accuracy, last epoch", "test_accuracy_last")
-    share(f"at epoch {summary['best_epoch']}, best on held-out labels", "test_accuracy_best")
+    for one in measured_accuracies(summary):
+        table.add_row(f"{one.test}, {one.when}", one.text())
     table.add_row("labels corrected", f"{summary['n_corrected']:,} of {summary['n_rows']:,}")
     table.add_row("seconds", f"{summary['seconds']:.0f}")
     terminal.say()
@@ -186,6 +242,8 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
         f"results are in {out}: report.html, curves.png, findings.csv, metrics.csv, checkpoints/"
     )
     called, run = shlex.join(program()), shlex.quote(str(out))
+    if summary.get("from_clean"):
+        terminal.say(summary["from_clean"]["words"])
     if summary.get("informative") is False:
         terminal.warn(str(summary["warning"]))
         return

@@ -35,13 +35,18 @@ class Samples(ABC):
     """Of one input: (channels, H, W) or (D,)."""
     whole = False
     """Whether batches are canvases of whole images, see `ImageFiles`."""
+    stored_views: int = 1
+    """Views of each input that are stored, the plain one first."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def batch(self, rows: Tensor) -> Tensor:
-        """int64 rows (B,) -> uint8 (B, channels, H, W) or float32 (B, D), on the CPU."""
+        """int64 rows (B,) -> uint8 (B, channels, H, W) or float32 (B, D), on the CPU.
+
+        With several stored views, float32 (B, views, D).
+        """
 
     def subset(self, rows: Tensor | Sequence[int]) -> Samples:
         """A view on some of the rows, in that order. Nothing is copied."""
@@ -73,6 +78,26 @@ class InMemory(Samples):
 
     def batch(self, rows: Tensor) -> Tensor:
         return self._tensor[rows]
+
+
+class StoredViews(Samples):
+    """Features of several views of each input, (views, N, D); the first view is the plain one."""
+
+    kind = "features"
+
+    def __init__(self, views: Sequence[Tensor]) -> None:
+        shapes = {tuple(view.shape) for view in views}
+        if len(shapes) != 1 or any(view.ndim != 2 for view in views):
+            raise DataError(f"views of the shapes {sorted(shapes)}: all must be the same (N, D)")
+        self._views = list(views)
+        self.shape = tuple(views[0].shape[1:])
+        self.stored_views = len(views)
+
+    def __len__(self) -> int:
+        return len(self._views[0])
+
+    def batch(self, rows: Tensor) -> Tensor:
+        return torch.stack([view[rows].float() for view in self._views], 1)
 
 
 class ImageFiles(Samples):
@@ -116,6 +141,7 @@ class _Subset(Samples):
         self.kind = whole.kind
         self.shape = whole.shape
         self.whole = whole.whole
+        self.stored_views = whole.stored_views
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from csot._core.errors import DataError, require
 from csot._core.pictures import open_rgb
+from csot.embed.windows import window
 
 if TYPE_CHECKING:
     import torch
@@ -139,7 +140,9 @@ def vision_embedder_version(model: str) -> str:
     return f"{folder_identity(find_model(model, EXTRA, PURPOSE))}-pil-1"
 
 
-def embed_by_transformers(paths: Sequence[Path | str], model: str) -> npt.NDArray[np.float32]:
+def embed_by_transformers(
+    paths: Sequence[Path | str], model: str, view: int = 0
+) -> npt.NDArray[np.float32]:
     """Features (N, D): the pooled output if the checkpoint has one, the class token or the mean.
 
     Images are prepared by the model's own image processor, the variant that needs only Pillow.
@@ -152,7 +155,7 @@ def embed_by_transformers(paths: Sequence[Path | str], model: str) -> npt.NDArra
     found = []
     with torch.inference_mode():
         for start in range(0, len(paths), size):
-            images = [_image(Path(path)) for path in paths[start : start + size]]
+            images = [window(_image(Path(path)), view) for path in paths[start : start + size]]
             pixels = processor(images=images, return_tensors="pt")["pixel_values"].to(device)
             found.append(_features(network, pixels, has_pooler).float().cpu().numpy())
     return np.concatenate(found)

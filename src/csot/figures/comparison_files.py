@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ import pandas as pd
 from csot._core.atomic import atomic_write, write_text
 from csot.figures.comparison import Comparison, latex
 from csot.figures.comparison_page import comparison_page
+from csot.figures.measured import CELLS
+from csot.figures.sweep import draw_sweep
 from csot.runs.tables import write_csv
 
 if TYPE_CHECKING:
@@ -67,10 +70,18 @@ def draw_curves(
     return figure
 
 
+def cells_with_runs(comparison: Comparison, out: Path) -> pd.DataFrame:
+    """The cells, and the folder of each from `out`."""
+    keys = zip(*(comparison.cells[name] for name in ("method", "noise", "seed")), strict=True)
+    folders = [comparison.places.get(key) for key in keys]
+    runs = ["" if f is None else Path(os.path.relpath(f, out)).as_posix() for f in folders]
+    return comparison.cells.assign(run=runs)
+
+
 def write_comparison(comparison: Comparison, out: Path, command: str) -> list[Path]:
-    """cells.csv, table.csv, table.tex, one PNG for each curve, compare.html."""
+    """cells.csv, table.csv, table.tex, one PNG for each curve, compare.html; of a sweep more."""
     table = comparison.table()
-    write_csv(out / "cells.csv", comparison.cells)
+    write_csv(out / CELLS, cells_with_runs(comparison, out))
     write_csv(out / "table.csv", table)
     write_text(out / "table.tex", latex(table, comparison))
     for name, title in CURVES.items():
@@ -79,6 +90,11 @@ def write_comparison(comparison: Comparison, out: Path, command: str) -> list[Pa
             continue
         with atomic_write(out / f"{name}.png") as file:
             figure.savefig(file, format="png", dpi=110)
+    sweep = comparison.sweep()
+    if len(sweep):
+        write_csv(out / "sweep.csv", sweep)
+        with atomic_write(out / "sweep.png") as file:
+            draw_sweep(sweep).savefig(file, format="png", dpi=150)
     write_text(out / "compare.html", comparison_page(comparison, out, command, CURVES))
-    names = ["cells.csv", "table.csv", "table.tex", "compare.html"]
+    names = [CELLS, "table.csv", "table.tex", "compare.html"]
     return [out / name for name in names]

@@ -53,6 +53,7 @@ class Csot(Method):
     Settings: ClassVar[type[Settings]] = CsotSettings
     about = "relabel by curriculum and structure-aware optimal transport, then train in two stages"
     reference = "Chang, Shi and Wang, NeurIPS 2023"
+    uses_posterior = True
     settings: CsotSettings
 
     # Per row, from the last relabelling.
@@ -73,7 +74,7 @@ class Csot(Method):
         context, settings = self.context, self.settings
         dim = feature_dim(self.network)
         self.predictor = SimSiamPredictor(dim, settings.simsiam_hidden, settings.simsiam_norm)
-        self.budget = budgets(settings, context.epochs)
+        self.budget = budgets(self._starting_settings(), context.epochs)
         rows, classes = len(context.labels), context.num_classes
         self.register_buffer("labels", context.labels.clone())
         self.register_buffer("confidence", torch.zeros(rows))
@@ -84,6 +85,16 @@ class Csot(Method):
         self.register_buffer("has_split", torch.zeros((), dtype=torch.bool))
         is_tracked = settings.class_prior == "plan"
         self.register_buffer("prior", torch.full((classes,), 1 / classes) if is_tracked else None)
+
+    def _starting_settings(self) -> CsotSettings:
+        """The budget starts with the share of labels that the posterior confirms, if it is more."""
+        posterior, labels = self.context.posterior, self.context.labels
+        if posterior is None:
+            return self.settings
+        labelled = labels.cpu() >= 0
+        confirmed = float(label_probs(posterior.cpu(), labels.cpu())[labelled].mean())
+        start = min(1.0, max(self.settings.start_budget, confirmed))
+        return self.settings.model_copy(update={"start_budget": start})
 
     # Before the steps of an epoch: relabel and split.
 
@@ -96,6 +107,7 @@ class Csot(Method):
         found = self._relabel(seen, self.context.labels[rows], budget)
         for name in ("labels", "confidence", "selected", "clean"):
             getattr(self, name)[rows] = self.context.ranks.from_first(getattr(found, name))
+        self._lock()
         self.has_split.fill_(True)
         if self.prior is not None:
             self.prior.copy_(self.context.ranks.from_first(found.posterior.mean(0)))
@@ -128,6 +140,16 @@ class Csot(Method):
 
     def _relabel(self, seen: Predictions, given: Tensor, budget: float) -> Relabelling:
         return relabel(seen, given, budget, self.settings, self.context.generator, self.prior)
+
+    def _lock(self) -> None:
+        """Verified rows are clean, whatever the plan says."""
+        locked = self.context.locked
+        if locked is not None:
+            rows = locked.to(self.labels.device)
+            self.labels[rows] = self.context.labels[rows]
+            self.confidence[rows] = 1.0
+            self.selected[rows] = True
+            self.clean[rows] = True
 
     def _corrected(self) -> Tensor:
         return self.selected & ~self.clean
@@ -182,7 +204,9 @@ class Csot(Method):
     def _warmup(self, part: Part) -> Losses:
         context, settings = self.context, self.settings
         seen = self.network(context.weak_view(part))
-        losses = {"warmup": cross_entropy(seen.logits, part.labels)}
+        posterior = context.posterior
+        targets = part.labels if posterior is None else posterior.to(seen.logits.device)[part.rows]
+        losses = {"warmup": cross_entropy(seen.logits, targets)}
         if settings.warmup_entropy:
             losses["entropy"] = settings.warmup_entropy * negative_entropy(seen.logits)
         if settings.warmup_views != "none":

@@ -43,6 +43,7 @@ def mean_and_spread(samples: Samples) -> tuple[Tensor, Tensor]:
     """(D,) mean and (D,) standard deviation; a constant feature has spread 1."""
     rows = torch.arange(0, len(samples), max(1, len(samples) // ROWS))
     values = samples.batch(rows).double()
+    values = values[:, 0] if samples.stored_views > 1 else values
     spread = values.std(0, correction=0)
     return values.mean(0).float(), torch.where(spread > 0, spread, 1.0).float()
 
@@ -58,6 +59,7 @@ def make_views(data: TrainingData, config: ViewsConfig) -> Views:
             weak_noise=config.weak_noise,
             strong_noise=config.strong_noise,
             strong_dropout=config.strong_dropout,
+            stored=data.train.stored_views,
         )
     assert data.mean is not None
     assert data.std is not None
@@ -97,7 +99,10 @@ def network_factory(
             **network.options,
         )
         if data.train.kind == "features":
-            built = Standardised(built, *mean_and_spread(data.train))
+            mean, spread = mean_and_spread(data.train)
+            if config.scale == "whole":
+                spread = spread.square().mean().sqrt().expand_as(spread).clone()
+            built = Standardised(built, mean, spread)
         elif config.channels_last:
             for parameter in built.parameters():
                 if parameter.ndim == 4:
@@ -129,10 +134,15 @@ def make_optimiser(groups: list[dict[str, Any]], config: OptimiserConfig) -> Opt
     )
 
 
-def rows_to_train_on(labels: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """(n,) row numbers in order; the held-out share is drawn among the labelled rows."""
+def rows_to_train_on(
+    labels: Tensor, share: float, generator: torch.Generator, least: int = 0
+) -> Tensor:
+    """(n,) row numbers in order; the held-out share is drawn among the labelled rows.
+
+    At least `least` rows are held out, if that is not more than a fifth.
+    """
     labelled = (labels >= 0).nonzero()[:, 0]
-    count = int(share * len(labelled))
+    count = max(int(share * len(labelled)), min(least, len(labelled) // 5))
     held = labelled[torch.randperm(len(labelled), generator=generator)[:count]]
     kept = torch.ones(len(labels), dtype=torch.bool)
     kept[held] = False

@@ -1,32 +1,37 @@
-"""Compare methods: many runs that differ only in method, noise and seed, one folder each.
+"""Compare methods: many runs that differ in method, noise, seed or one setting, one folder each.
 
 Finished runs are kept and interrupted ones are resumed, so a comparison can be repeated at any
-time, with more methods or seeds.
+time, with more methods, values or seeds.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+from csot.data.noise import parse_noise
 from csot.figures import Comparison, write_comparison
+from csot.figures.sweep import Change
 from csot.methods import find_method, method_names
 from csot.methods.core.registry import ABLATIONS, find_ablation
+from csot.report import write_report
 from csot.runs import Run
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder
-from csot.training.presets import make_config, preset_for
+from csot.training.presets import make_config, noise_under, preset_for
 from csot.training.train import Source, train_configured
 
 CELLS = "cells"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,18 @@ class Cell:
     method: str
     noise: str
     seed: int
+    change: Change | None = None
+    """A setting that is varied, and its value here."""
+
+    @property
+    def name(self) -> str:
+        """`csot`, `csot@c`, or `csot epsilon=0.05`."""
+        return self.method if self.change is None else f"{self.method} {self.change}"
 
     def folder(self, out: Path) -> Path:
-        return out / CELLS / self.method / self.noise.replace(":", "-") / f"seed-{self.seed}"
+        parts = (self.name.replace(" ", "+"), self.noise)
+        method, noise = (re.sub(r"[^\w.@+=,-]", "-", part) for part in parts)
+        return out / CELLS / method / noise / f"seed-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,7 @@ class Recipe:
     settings: Mapping[str, Any] | None = None
     source: Source = field(default_factory=Source)
     machine: Mapping[str, Any] | None = None
-    own_recipes: bool = False
+    equal: bool = False
 
     def config(self, cell: Cell) -> RunConfig:
         method, _, letter = cell.method.partition("@")
@@ -60,20 +74,37 @@ class Recipe:
             raise ValueError(f"method {cell.method!r}: only csot has ablations")
         # `csot.epsilon` is for csot alone, `epochs` for every method.
         given = {
-            key.removeprefix(f"{method}."): value
-            for key, value in (self.settings or {}).items()
-            if key.partition(".")[0] in (method, "training", "dataset") or "." not in key
+            key: value
+            for (owner, key), value in _by_owner(self.settings or {}).items()
+            if owner in (None, method)
         }
+        varied = {} if cell.change is None else {cell.change.key: cell.change.value}
         return make_config(
             self.data,
             method,
             preset=self.preset,
             noise=cell.noise,
             seed=cell.seed,
-            overrides={**given, **extra},
+            overrides={**given, **extra, **varied},
             machine=self.machine,
-            own_training=self.own_recipes,
+            own_training=not self.equal,
         )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The recipe of a comparison and its cells, before anything is run."""
+
+    recipe: Recipe
+    cells: list[Cell]
+
+    def epochs(self) -> dict[str, int]:
+        """Number of epochs by method, of the first noise and seed."""
+        found: dict[str, int] = {}
+        for cell in self.cells:
+            if cell.name not in found:
+                found[cell.name] = self.recipe.config(cell).training.epochs
+        return found
 
 
 def compare(
@@ -83,16 +114,18 @@ def compare(
     out: str | Path,
     noises: Sequence[str] = ("none",),
     seeds: Sequence[int] = (0,),
+    vary: Mapping[str, Sequence[Any]] | None = None,
     preset: str | None = None,
     settings: Mapping[str, Any] | None = None,
     source: Source | None = None,
     machine: Mapping[str, Any] | None = None,
-    own_recipes: bool = False,
+    equal: bool = False,
     jobs: int = 1,
     command: str = "",
+    on_plan: Callable[[Plan], None] = lambda plan: None,
     on_cell: Callable[[Cell, dict[str, Any]], None] = lambda cell, summary: None,
 ) -> Comparison:
-    """Train several methods on the same data, noise, network and budget.
+    """Train several methods on the same data and noise.
 
     Parameters
     ----------
@@ -102,22 +135,30 @@ def compare(
         Names of methods; "csot@c" is an ablation, "all" is every method, "ablations" is CSOT and
         all its ablations.
     out : str or Path
-        Folder for compare.html, table.csv, table.tex, cells.csv and the runs.
+        Folder for compare.html, table.csv, table.tex, cells.csv and the runs; with `vary` also
+        sweep.csv and sweep.png.
     noises : sequence of str
-        Kinds of noise to add to the labels.
+        Kinds of noise to add to the labels. Equal ones ("sym:.5" and "sym:0.50") count once.
     seeds : sequence of int
+    vary : dict, optional
+        Values of settings, each varied while the others stay as they are:
+        ``{"csot.epsilon": [0.05, 0.1]}``. A key such as "csot.epsilon" is for one method only;
+        other methods are then run once.
     preset : str, optional
         A preset or a .yaml file; by default the one named like the data, if any.
     settings : dict, optional
         Changes to the preset; a key such as "csot.epsilon" is for one method only.
     source, machine : optional
         As for `csot.train`.
-    own_recipes : bool
-        Use the epochs, optimiser and network of each method's own section of the preset.
+    equal : bool
+        Give all methods the epochs, optimiser and network of the preset, rather than those of
+        their own sections.
     jobs : int
         Runs at the same time, each on one thread if there are several.
     command : str
         Command to repeat the comparison, shown in compare.html.
+    on_plan : callable
+        Called with the plan before the first run.
     on_cell : callable
         Called with each cell and its summary as it is finished.
 
@@ -133,19 +174,62 @@ def compare(
         settings=settings,
         source=source or Source(),
         machine=machine,
-        own_recipes=own_recipes,
+        equal=equal,
     )
-    cells = list_cells(methods, noises, seeds)
+    meant = [noise_under(recipe.preset, noise) for noise in noises]
+    cells = list_cells(methods, meant, seeds, vary)
+    on_plan(Plan(recipe, cells))
     for cell, summary in run_cells(recipe, cells, jobs):
         on_cell(cell, summary)
-    found = Comparison.read({(c.method, c.noise, c.seed): c.folder(recipe.out) for c in cells})
+    found = Comparison.read(
+        {(cell.name, cell.noise, cell.seed): cell.folder(recipe.out) for cell in cells},
+        {cell.name: (cell.method, cell.change) for cell in cells if cell.change is not None},
+    )
     write_comparison(found, recipe.out, command)
     return found
 
 
-def list_cells(methods: Sequence[str], noises: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
-    """List the cells of a comparison."""
-    return [Cell(*parts) for parts in product(expand_methods(methods), noises, seeds)]
+def list_cells(
+    methods: Sequence[str],
+    noises: Sequence[str],
+    seeds: Sequence[int],
+    vary: Mapping[str, Sequence[Any]] | None = None,
+) -> list[Cell]:
+    """List the cells of a comparison; a setting that is varied takes the place of its method."""
+    for noise in noises:
+        parse_noise(noise)
+    names = expand_methods(methods)
+    changes = [
+        Change.of(key, value, owner)
+        for (owner, key), values in _by_owner(vary or {}).items()
+        for value in values
+    ]
+    compared = {name.partition("@")[0] for name in names}
+    for change in changes:
+        if change.method is not None and change.method not in compared:
+            raise ValueError(
+                f"`vary` {change.method}.{change.key}: {change.method} is not compared; add it to "
+                "`methods`"
+            )
+    variants: list[tuple[str, Change | None]] = []
+    for name in names:
+        mine = [c for c in changes if c.method in (None, name.partition("@")[0])]
+        variants += [(name, change) for change in mine] or [(name, None)]
+    cells = [
+        Cell(name, noise, seed, change)
+        for (name, change), noise, seed in product(variants, noises, seeds)
+    ]
+    return list(dict.fromkeys(cells))
+
+
+def _by_owner(settings: Mapping[str, T]) -> dict[tuple[str | None, str], T]:
+    """`csot.epsilon` -> (csot, epsilon); a key of all methods has no owner."""
+    found: dict[tuple[str | None, str], T] = {}
+    for key, value in settings.items():
+        owner, dot, rest = key.partition(".")
+        is_owned = dot and owner in method_names()
+        found[(owner, rest) if is_owned else (None, key)] = value
+    return found
 
 
 def expand_methods(names: Sequence[str]) -> list[str]:
@@ -216,4 +300,5 @@ def _run(recipe: Recipe, cell: Cell, threads: int | None) -> dict[str, Any]:
             source=recipe.source,
             resume=True,
         )
+        write_report(Run.open(trained.path), allow_outside=recipe.source.allow_outside)
     return trained.summary

@@ -7,12 +7,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from csot._core.noise_text import canonical_noise
 from csot.data.augment.views import Policy
 
 WIDEST = 65_536
 """Channels or units; the widest network of the paper has 2,048."""
 LARGEST_SIDE = 8192
 """Pixels; the largest images of the paper have 320."""
+MOST_VIEWS = 100
 MOST = 10_000_000
 """Epochs, and rows of a batch."""
 
@@ -92,7 +94,12 @@ class TrainingConfig(Strict):
     some papers do; by default the noisy held-out rows."""
     subset: int | None = Field(None, ge=1, le=MOST)
     """Batches of a class-balanced subset of the rows, drawn again every epoch; by default all."""
+    holdout_least: int = Field(0, ge=0, le=MOST)
+    """Least number of rows held out, as far as that is not more than a fifth of them."""
     network: NetworkConfig = NetworkConfig()
+    scale: Literal["each", "whole"] = "each"
+    """Features are divided by the deviation of each, or by one number for all of them: of an
+    embedding, the small deviations are mostly noise."""
     views: ViewsConfig = ViewsConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()
@@ -104,6 +111,8 @@ class TrainingConfig(Strict):
     checkpoint_every: int = Field(1, ge=1)
     evaluation_batch: int = Field(512, ge=1, le=MOST)
     channels_last: bool = True
+    snapshot_rows: int = Field(200, ge=0, le=10_000)
+    """Rows whose features and predictions are kept after at most 12 of the epochs, for figures."""
 
 
 class DataConfig(Strict):
@@ -113,6 +122,10 @@ class DataConfig(Strict):
     whole: bool = False
     """Whether views are cut from whole images, or from their middle square: webvision and
     clothing1m."""
+    embedder: str | None = None
+    """Turns images or texts into features, which are then trained on; None trains on the data."""
+    stored_views: int | None = Field(None, ge=1, le=MOST_VIEWS)
+    """Views of each image that are embedded, the plain one included; None goes by the rows."""
 
 
 class MachineConfig(Strict):
@@ -151,8 +164,9 @@ class RunConfig(Strict):
         return self
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be equal for a run to be resumed."""
-        return self.model_dump(mode="json", exclude={"machine"})
+        """Return what must be equal for a run to be resumed; noise is compared by value."""
+        values = self.model_dump(mode="json", exclude={"machine"})
+        return {**values, "noise": canonical_noise(self.noise)}
 
 
 def learning_rate(base: float, schedule: ScheduleConfig, epoch: int, epochs: int) -> float:

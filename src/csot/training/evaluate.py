@@ -16,6 +16,8 @@ from csot.data.types import TestSet, TrainingData
 from csot.methods.core.contract import Losses, Method, Predictions, Split
 from csot.training.checkpoint import Checkpoints
 
+TOP = 5
+"""The label is among this many classes; said only where there are more."""
 REMEDY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
 
 
@@ -117,9 +119,11 @@ def evaluate(
     """Accuracy on the test sets, on the noisy held-out rows, and of the split."""
     record: dict[str, float] = {}
     for number, test in enumerate(data.tests):
-        name = "test_accuracy" if number == 0 else f"test_accuracy_{test.name}"
+        suffix = "" if number == 0 else f"_{test.name}"
         found = evaluator.log_probs(method, method.predict, test.samples)
-        record[name] = accuracy(found, test.labels)
+        record[f"test_accuracy{suffix}"] = accuracy(found, test.labels)
+        if len(data.class_names) > TOP:
+            record[f"test_top5{suffix}"] = accuracy(found, test.labels, TOP)
     if method.separate and data.tests:
         record |= accuracy_of_each(method, data.tests[0], evaluator)
     held = held_out(len(data), rows)
@@ -154,10 +158,14 @@ def held_out(count: int, rows: Tensor) -> Tensor:
     return mask
 
 
-def accuracy(log_probs: Tensor, labels: Tensor) -> float:
-    """Share of correct predictions; rows without a label do not count."""
-    known = labels >= 0
-    right = (log_probs.argmax(-1).cpu() == labels.cpu())[known.cpu()]
+def accuracy(log_probs: Tensor, labels: Tensor, top: int = 1) -> float:
+    """Share of labels among the `top` most probable classes; rows without a label do not count.
+
+    Of equally probable classes the first is preferred.
+    """
+    labels = labels.cpu()
+    order = log_probs.cpu().argsort(dim=-1, descending=True, stable=True)
+    right = (order[:, :top] == labels[:, None]).any(1)[labels >= 0]
     return float(right.float().mean()) if len(right) else float("nan")
 
 

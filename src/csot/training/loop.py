@@ -28,6 +28,7 @@ from csot.methods.core.contract import (
     Losses,
     Method,
     Part,
+    Predictions,
     Steps,
     Stream,
 )
@@ -52,10 +53,12 @@ from csot.training.evaluate import (
     held_out,
 )
 from csot.training.gate import HeldOutTest, check_held_out
+from csot.training.hardware import describe_hardware
+from csot.training.snapshots import snapshot_epochs, snapshot_rows
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
-HOLDOUT, CHOICES, ORDER, DROPOUT, GATE, SUBSET = range(6)
+HOLDOUT, CHOICES, ORDER, DROPOUT, GATE, SUBSET, SHOWN = range(7)
 """Random streams."""
 
 
@@ -75,6 +78,14 @@ class Progress:
         Called with the `Workload` before the first epoch.
     on_estimate : callable
         Called with the estimated seconds that remain, after the first steps and after each epoch.
+    on_words : callable
+        Called with what a run starts from, in words.
+    on_stage : callable
+        Called with the name of a stage before the training, such as "Embedding images", how much
+        of it is done, and how much there is.
+    on_snapshot : callable
+        Called after some epochs with the epoch, a few rows, and what the first network says of
+        them.
     """
 
     on_step: Callable[[int], None] = lambda step: None
@@ -82,6 +93,9 @@ class Progress:
     on_start: Callable[[RunConfig], None] = lambda config: None
     on_ready: Callable[[Workload], None] = lambda workload: None
     on_estimate: Callable[[float], None] = lambda seconds: None
+    on_words: Callable[[str], None] = lambda words: None
+    on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
+    on_snapshot: Callable[[int, Tensor, Predictions], None] = lambda epoch, rows, seen: None
 
 
 @dataclass(frozen=True)
@@ -98,6 +112,11 @@ class Finished:
     """Whether this is the process that writes the results."""
     held_out: HeldOutTest | None = None
     """Whether held-out labels are predicted better than chance; None where none were held out."""
+    hardware: str = ""
+    """Name of the device, and the number of threads or processes."""
+    predicted: Tensor | None = None
+    """(N,) class that the network predicts for held-out rows, and for all rows if it started from
+    a posterior; else -1."""
 
 
 def run_loop(
@@ -109,9 +128,11 @@ def run_loop(
     ranks = Ranks(fabric.global_rank, fabric.world_size)
     views = make_views(data, training.views)
     evaluator = Evaluator(views.plain, training.evaluation_batch, fabric.device, ranks)
-    rows = rows_to_train_on(data.labels, training.holdout, generator_for(seed, HOLDOUT))
+    rows = rows_to_train_on(
+        unverified(data), training.holdout, generator_for(seed, HOLDOUT), training.holdout_least
+    )
     context = Context(
-        labels=data.labels.to(fabric.device),
+        labels=data.targets.to(fabric.device),
         rows=rows,
         num_classes=len(data.class_names),
         epochs=training.epochs,
@@ -120,6 +141,8 @@ def run_loop(
         make_network=network_factory(data, training, seed, compiled=config.machine.compile),
         predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
         ranks=ranks,
+        locked=None if data.verified is None else data.verified >= 0,
+        posterior=starting_posterior(data),
     )
     context.predict_weak = lambda network, wanted: evaluator.predictions(
         network, data.train, wanted, views.weak, context.generator
@@ -137,6 +160,7 @@ def run_loop(
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     workload = workload_of(config, method, len(rows), fabric.device.type, len(history))
     estimate = Estimate(workload, progress.on_estimate)
+    shown = snapshot_rows(rows, training.snapshot_rows, generator_for(seed, SHOWN))
     if fabric.is_global_zero:
         progress.on_ready(workload)
     for epoch in range(len(history) + 1, training.epochs + 1):
@@ -150,8 +174,10 @@ def run_loop(
         record: Record = {"epoch": epoch, "learning_rate": rate}
         # Dropout takes no generator: it draws from the global one, which is restored afterwards.
         with seeded(generator_for(seed, DROPOUT, epoch, ranks.rank).initial_seed()):
+            began = time.perf_counter()
             with torch.no_grad():
                 record |= method.begin_epoch(epoch)
+            record["relabel_seconds"] = time.perf_counter() - began
             method.train()
             means = MeanLosses()
             batches = turn_batches(method, epoch, data, context)
@@ -186,6 +212,10 @@ def run_loop(
         is_last = epoch == training.epochs
         if is_last or epoch % training.evaluate_every == 0:
             record |= evaluate(method, data, rows, evaluator)
+        if len(shown) and epoch in snapshot_epochs(training.epochs):
+            seen = evaluator.predictions(method.network, data.train, shown)
+            if fabric.is_global_zero:
+                progress.on_snapshot(epoch, shown, seen)
         record["seconds"] = time.perf_counter() - started
         history.append(record)
         is_best = best_epoch(history, key) == epoch
@@ -204,13 +234,40 @@ def run_loop(
     with torch.no_grad():
         judgement = method.judge()
     tested = None
+    predicted = torch.full((len(data),), -1)
     held = held_out(len(data), rows).nonzero()[:, 0]
+    asked = held if data.posterior is None else torch.arange(len(data))
+    if len(asked):
+        found = evaluator.log_probs(method, method.predict, data.train.subset(asked))
+        predicted[asked] = found.argmax(-1).cpu()
     if len(held):
-        found = evaluator.log_probs(method, method.predict, data.train.subset(held))
         generator = generator_for(seed, GATE)
-        tested = check_held_out(found.argmax(-1).cpu(), data.labels[held], generator)
-    best = best_epoch(history, key)
-    return Finished(history, best, judgement, rows, fabric.is_global_zero, tested)
+        tested = check_held_out(predicted[held], data.labels[held], generator)
+    return Finished(
+        history,
+        best_epoch(history, key),
+        judgement,
+        rows,
+        fabric.is_global_zero,
+        tested,
+        describe_hardware(fabric.device, ranks.world),
+        predicted,
+    )
+
+
+def unverified(data: TrainingData) -> Tensor:
+    """(N,) given labels, -1 where a label is missing or verified: verified rows are trained on."""
+    if data.verified is None:
+        return data.labels
+    return torch.where(data.verified >= 0, -1, data.labels)
+
+
+def starting_posterior(data: TrainingData) -> Tensor | None:
+    """What to start from, (N, C); a verified label is certain."""
+    if data.posterior is None or data.verified is None:
+        return data.posterior
+    certain = torch.nn.functional.one_hot(data.verified.clamp(min=0), len(data.class_names))
+    return torch.where(data.verified[:, None] >= 0, certain.to(data.posterior), data.posterior)
 
 
 def start_fabric(config: RunConfig) -> Fabric:

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
-from csot.data import TableFeatures
 from csot.data.augment.view import ImageView, View
-from csot.data.readers.inputs import Inputs, Wanted, read_inputs
+from csot.data.readers.inputs import Inputs, Wanted
 from csot.data.readers.table import Columns
 from csot.data.samples import InMemory
 from csot.data.types import TrainingData
@@ -26,7 +25,8 @@ from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Evaluator, accuracy
-from csot.training.folder import INPUTS, InputFacts, RunFolder
+from csot.training.folder import InputFacts, RunFolder
+from csot.training.inputs import RunInputs
 
 Which = Literal["best", "last"]
 
@@ -64,15 +64,7 @@ def predict(
     Predicted
     """
     predictor = Predictor(run, checkpoint)
-    inputs = read_inputs(
-        data,
-        predictor.wanted,
-        columns=columns,
-        root=root,
-        data_dir=data_dir,
-        allow_outside=allow_outside,
-    )
-    return predictor(inputs)
+    return predictor(predictor.inputs.read(data, columns, root, data_dir, allow_outside))
 
 
 class Predictor:
@@ -96,6 +88,7 @@ class Predictor:
         self.epoch = found.epoch
         self._batch = config.training.evaluation_batch
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.inputs = RunInputs.of(self._path, self._facts)
         placeholder = empty_data(config.data, self._facts)
         with naming(folder.path, "a run that can be built again", "train it anew"):
             self._plain = make_views(placeholder, config.training.views).plain
@@ -108,13 +101,8 @@ class Predictor:
 
     @property
     def wanted(self) -> Wanted:
-        """The kind and shape of inputs that it takes, and its classes."""
-        facts = self._facts
-        table = None
-        if facts.table is not None:
-            with naming(self._path / INPUTS, "a description of the inputs", "train it anew"):
-                table = TableFeatures.from_dict(facts.table)
-        return Wanted(facts.kind, tuple(facts.shape), list(facts.class_names), table)
+        """The kind and shape of what its network takes, and its classes."""
+        return self.inputs.wanted
 
     def __call__(self, inputs: Inputs) -> Predicted:
         """Predict the labels of inputs; `csot.data.read_inputs` reads them."""

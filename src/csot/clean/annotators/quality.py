@@ -123,8 +123,8 @@ def _worst_class(votes: Votes, confusions: Confusions) -> tuple[npt.NDArray[np.i
     met |= ~met.any(1, keepdims=True)
     worst = np.where(met, right, np.inf).argmin(1)
     accuracy = right[np.arange(len(right)), worst]
-    nobody = np.bincount(votes.annotator, minlength=len(right)) == 0
-    return np.where(nobody, -1, worst), np.where(nobody, np.nan, accuracy)
+    without_votes = np.bincount(votes.annotator, minlength=len(right)) == 0
+    return np.where(without_votes, -1, worst), np.where(without_votes, np.nan, accuracy)
 
 
 def _confusion(votes: Votes, confusions: Confusions) -> tuple[Any, Any]:

@@ -111,11 +111,13 @@ def feature_views(
     strong_noise: float = 0.3,
     strong_dropout: float = 0.2,
     centre: Tensor | float = 0.0,
+    stored: int = 1,
 ) -> Views:
     """Views of embeddings (B, D). `scale` is the spread of each feature, (D,).
 
     A single `scale` serves all features; then `dim` says how many there are. A feature that is
-    left out becomes `centre`, which should be its mean: one number or (D,).
+    left out becomes `centre`, which should be its mean: one number or (D,). Where inputs hold
+    several `stored` views (B, stored, D), weak and strong views start from a random one of them.
     """
     if not isinstance(scale, Tensor):
         if dim is None:
@@ -134,8 +136,8 @@ def feature_views(
         raise DataError(f"centre has shape {tuple(centre.shape)}, scale {tuple(scale.shape)}")
     return Views(
         FeatureView(scale, centre),
-        FeatureView(scale, centre, weak_noise),
-        FeatureView(scale, centre, strong_noise, strong_dropout),
+        FeatureView(scale, centre, weak_noise, stored=stored),
+        FeatureView(scale, centre, strong_noise, strong_dropout, stored),
     )
 
 

@@ -81,7 +81,10 @@ def read_training_data(
             f"{data} has samples of shape {found.train.shape}: `image_size` {image_size} is for "
             "image files"
         )
-    return found if limit is None else found.take(balanced_rows(found, limit, seed_for_limit))
+    if limit is None:
+        return found
+    labels = found.labels if found.true_labels is None else found.true_labels
+    return found.take(balanced_rows(labels, limit, seed_for_limit))
 
 
 def _unknown(name: str) -> DataError:
@@ -94,12 +97,8 @@ def _unknown(name: str) -> DataError:
     return DataError(f"{name} is neither a path nor one of {listed(names, len(names))}{hint}")
 
 
-def balanced_rows(data: TrainingData, limit: int, seed: int) -> Tensor:
-    """`limit` row numbers in rising order, the same number of each class where it has them.
-
-    Classes are those of the true labels where they are known, else of the given ones.
-    """
-    labels = data.labels if data.true_labels is None else data.true_labels
+def balanced_rows(labels: Tensor, limit: int, seed: int) -> Tensor:
+    """`limit` row numbers in rising order, the same number of each class where it has them."""
     classes, counts = np.unique(labels.numpy(), return_counts=True)
     if limit < len(classes):
         raise DataError(f"`limit` {limit} is less than one row for each of {len(classes)} classes")

@@ -153,6 +153,10 @@ class Context:
         The same on random weak views, see `predict_augmented`.
     ranks : Ranks
         Communication between processes.
+    locked : Tensor of shape (N,), bool, optional
+        Rows whose label a person has verified.
+    posterior : Tensor of shape (N, C), optional
+        What a cleaner or several annotators say about the rows, to start from.
     generator : torch.Generator
         For random choices. Seeded again every epoch, identically on every process.
     order : torch.Generator
@@ -168,6 +172,8 @@ class Context:
     make_network: Callable[[int], nn.Module]
     predict: Callable[[nn.Module, Tensor], Predictions]
     ranks: Ranks = field(default_factory=Ranks)
+    locked: Tensor | None = None
+    posterior: Tensor | None = None
     generator: torch.Generator = field(default_factory=torch.Generator)
     order: torch.Generator = field(default_factory=torch.Generator)
     predict_weak: Callable[[nn.Module, Tensor], Predictions] | None = None
@@ -279,6 +285,8 @@ class Method(nn.Module, ABC):
     """Number of networks to train."""
     separate: ClassVar[bool] = False
     """Whether networks are reported one by one, as the original does; the first one predicts."""
+    uses_posterior: ClassVar[bool] = False
+    """Whether it starts from `Context.posterior`."""
 
     def __init__(self, context: Context, settings: Any) -> None:
         super().__init__()
