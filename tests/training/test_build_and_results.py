@@ -154,6 +154,8 @@ def test_accuracies_in_words() -> None:
     ], "last and highest, but not best: no rows were held out"
     words = [one.when for one in measured_accuracies({**summary, "held_out": {"rows": 3}})]
     assert words[1] == "epoch 1 (best on held-out labels)"
+    words = [one.when for one in measured_accuracies({**summary, "selected_on": "clean_val"})]
+    assert words[1] == "epoch 1 (best on clean_val)"
 
 
 def test_the_three_curves() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 FURTHER = "further_tests"
 """Key of a summary: accuracies of every test set but the first, by its name."""
+HELD_OUT = "held-out labels"
+"""What chooses the best epoch, unless a summary's `selected_on` names a clean set."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,13 @@ def measured_accuracies(summary: Mapping[str, Any]) -> Iterator[Accuracy]:
     """Of the first test set, then of the others; nothing where none was measured.
 
     The epoch that held-out labels chose is left out where no rows were held out: it would be the
-    last one under another name.
+    last one under another name. Where a clean set chose it, that is said.
     """
-    held = summary.get("held_out") is not None
+    chosen_by = summary.get("selected_on", HELD_OUT)
+    held = summary.get("held_out") is not None or chosen_by != HELD_OUT
     epochs = {
         "last": "last epoch",
-        "best": f"epoch {summary.get('best_epoch')} (best on held-out labels)",
+        "best": f"epoch {summary.get('best_epoch')} (best on {chosen_by})",
         "peak": "highest of all epochs, as papers report it",
     }
     for name, values in _by_test(summary).items():

@@ -17,7 +17,7 @@ from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
-from csot.runs.accuracies import FURTHER
+from csot.runs.accuracies import FURTHER, HELD_OUT
 from csot.runs.findings import (
     GIVEN,
     IS_ISSUE,
@@ -215,7 +215,7 @@ def summary_of(
         "seed": config.seed,
         "epochs": len(history),
         "best_epoch": finished.best_epoch,
-        "selected_on": config.training.select_on or "held-out labels",
+        "selected_on": config.training.select_on or HELD_OUT,
         **accuracies(history, finished.best_epoch),
         "seconds": history[-1]["seconds"],
         "hardware": finished.hardware,
