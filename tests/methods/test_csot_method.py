@@ -232,6 +232,8 @@ def test_variants_and_what_overrides_them() -> None:
     for name in ("coherence_scale", "similarity", "class_prior", "rest_threshold", "warmup_views"):
         assert getattr(published, name) == getattr(paper, name) == getattr(default, name)
     assert all(getattr(default, name) != value for name, value in VARIANTS["published"].items())
+    plus = CsotSettings.model_validate(find_ablation("plus").settings)
+    assert (plus.coherence_scale, plus.coherence, plus.relabel_batch) == ("classes", 3.0, 0)
     assert CsotSettings(variant="published", mixup_views=1).mixup_views == 1
     assert CsotSettings(coherence=2.0, label_coherence=0.0).kappa == (2.0, 0.0)
     # Written out and read again, a variant is what it was.

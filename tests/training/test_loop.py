@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from csot._core.ranks import Ranks
+from csot.data import DataError
 from csot.data.augment.views import feature_views
-from csot.data.datasets.registry import TrainingData
-from csot.data.samples import Samples
+from csot.data.datasets.registry import TestSet, TrainingData, read_training_data
+from csot.data.samples import ImageFiles, Samples
 from csot.methods.core.contract import Context, Part
 from csot.nets.build import build_network
 from csot.runs import Run
@@ -23,6 +24,7 @@ from csot.runs.findings import check_findings
 from csot.training import Trained, train
 from csot.training.evaluate import Evaluator
 from csot.training.loop import Progress
+from image_files import write_image
 from training.quick import FEATURES, SETTINGS, assert_same_run, metrics, planted
 
 CSOT = {"warmup": 1, "supervised_epochs": 3}
@@ -299,3 +301,42 @@ def test_predictions_of_weak_views_do_not_depend_on_the_number_of_rows_at_a_time
     )
     torch.testing.assert_close(weak.logits, again.logits)
     assert not torch.allclose(weak.logits, plain.logits)
+
+
+def test_views_are_cut_from_whole_images(tmp_path: Path) -> None:
+    """Training images keep their ends, test images are squares; both reach the network."""
+    for row in range(16):
+        size = (20 + row, 20) if row % 2 else (20, 20 + 2 * row)
+        write_image(tmp_path / f"{row}.png", 60 + 100 * (row % 2), size)
+    paths = [tmp_path / f"{row}.png" for row in range(16)]
+    labels = torch.arange(16) % 2
+    data = TrainingData(
+        name="pictures",
+        train=ImageFiles(paths, 20, whole=True),
+        labels=labels,
+        class_names=["dark", "light"],
+        ids=[path.name for path in paths],
+        tests=[TestSet("test", ImageFiles(paths, 20), labels)],
+        mean=(0.5,) * 3,
+        std=(0.25,) * 3,
+    )
+    settings = {
+        "epochs": 3,
+        "batch_size": 8,
+        "network.name": "resnet8",
+        "network.width": 4,
+        "views.crop": 16,
+        "views.crop_scale": 0.3,
+        "views.policy": "simclr",
+        "views.cutout": 8,
+        "learning_rate": 0.05,
+        **CSOT,
+    }
+    run = train(data, out=tmp_path / "run", settings=settings)
+    assert run.history["loss"].notna().all()
+    assert run.summary["test_accuracy_last"] >= 0.5
+
+
+def test_only_images_in_files_can_be_whole() -> None:
+    with pytest.raises(DataError, match="`whole` is for webvision and clothing1m"):
+        read_training_data("digits", whole=True)

@@ -9,7 +9,7 @@ import yaml
 
 from csot._core.noise_text import canonical_noise
 from csot.cli.train import parse_settings
-from csot.methods import find_method
+from csot.methods import find_method, method_names
 from csot.training.presets import (
     make_config,
     merged,
@@ -242,3 +242,28 @@ def test_merged_leaves_its_parts_alone() -> None:
     base, over = {"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}
     assert merged(base, over) == {"a": {"b": 3, "c": 2}}
     assert base == {"a": {"b": 1, "c": 2}}
+
+
+@pytest.mark.parametrize("preset", ["cifar10", "cifar100", "webvision", "clothing1m"])
+def test_the_papers_presets_have_a_section_for_every_method(preset: str) -> None:
+    """Cross-entropy on CIFAR has none: it is the preset itself."""
+    missing = set(method_names()) - set(read_preset(preset).methods)
+    assert missing <= {"cross_entropy"}
+
+
+def test_views_of_the_originals() -> None:
+    policies = {
+        name: make_config("cifar10", name, preset="cifar10").training.views.policy
+        for name in ("moit", "moit_plus", "rrl", "ngc", "unicon", "csot")
+    }
+    assert policies == {
+        "moit": "simclr",
+        "moit_plus": "simclr",
+        "rrl": "augmix",
+        "ngc": "augmix",
+        "unicon": "cifar10",
+        "csot": "cifar10",
+    }
+    clothing = make_config("clothing1m", "csot", preset="clothing1m")
+    assert (clothing.training.subset, clothing.training.views.cutout) == (1000, 112)
+    assert (clothing.dataset.whole, clothing.training.select_on) == (True, None)

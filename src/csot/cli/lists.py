@@ -51,12 +51,12 @@ def ablations() -> None:
     """List the paper's ablations of CSOT."""
     with Terminal() as terminal:
         require_training("csot ablations")
-        from csot.methods.core.registry import ABLATIONS
+        from csot.methods.core.registry import ABLATIONS, PLUS
 
         table = Table(box=None, pad_edge=False)
         for name in ("letter", "what is different", "settings"):
             table.add_column(name)
-        for ablation in ABLATIONS:
+        for ablation in (*ABLATIONS, PLUS):
             settings = ", ".join(f"{key}={value}" for key, value in ablation.settings.items())
             table.add_row(ablation.letter, ablation.about, settings)
         terminal.say(table)

@@ -195,7 +195,7 @@ class Rrl(Method):
         context, rows = self.context, self.context.all_rows
         seen = context.predict(self.network, rows)
         soft = self._first(seen.probs, rows)
-        if bool(self.has_split):
+        if bool(self.has_split) and not self.settings.restart_soft:
             soft[context.rows] = self.soft[context.rows]
         settings = self.settings
         votes = soft_votes(

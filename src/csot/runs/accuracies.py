@@ -8,8 +8,6 @@ from typing import Any
 
 FURTHER = "further_tests"
 """Key of a summary: accuracies of every test set but the first, by its name."""
-
-
 HELD_OUT = "held-out labels"
 """What chooses the best epoch unless a clean set does."""
 

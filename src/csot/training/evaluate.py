@@ -75,16 +75,16 @@ class Evaluator:
         world = self._ranks.world
         # All shares must have the same size: some rows may be evaluated twice.
         padding = -len(rows) % world
-        padded = torch.cat([rows, rows[:1].expand(padding)])
-        share = self._ranks.share(len(padded))
-        mine = padded[share].cpu()
+        places = torch.cat([torch.arange(len(rows)), torch.zeros(padding, dtype=torch.long)])
+        places = places[self._ranks.share(len(places))]
+        mine = rows.cpu()[places]
         # The plain view draws no random numbers, so its generator does not matter.
         view, generator = chosen or (self._plain, torch.Generator())
         # For the rows of all processes, so that they do not depend on the number of these.
-        draws = view.draw(len(padded), generator)[share]
+        draws = view.draw(len(rows), generator)[places]
         collected: list[list[Tensor]] = []
         with evaluating(module):
-            for start in range(0, len(mine), self._batch):
+            for start in range(0, max(1, len(mine)), self._batch):
                 part = slice(start, start + self._batch)
                 inputs = samples.batch(mine[part]).to(self._device)
                 collected.append(list(function(view(inputs, draws[part]))))
