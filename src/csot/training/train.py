@@ -21,6 +21,7 @@ from csot.report import write_report
 from csot.runs import Run
 from csot.training.build import generator_for
 from csot.training.config import RunConfig
+from csot.training.finetune import is_pretrained, wanted_inputs
 from csot.training.folder import RunFolder, is_first_process
 from csot.training.knowledge import CleanedRun, with_consensus, with_verified
 from csot.training.loop import Progress, run_loop
@@ -200,7 +201,7 @@ def train(
         noise=noise,
         seed=seed,
         overrides={**start.settings, **(settings or {})},
-        machine=machine,
+        machine={**({"precision": start.precision} if start.precision else {}), **(machine or {})},
     )
     if is_first_process():
         progress.on_start(config)
@@ -281,18 +282,25 @@ def train_configured(
 
 
 def read_source(config: RunConfig, source: Source) -> TrainingData:
-    """Read the data that a configuration names."""
-    return read_training_data(
+    """Read the data that a configuration names, as its network wants it."""
+    name, size = config.training.network.name, config.dataset.image_size
+    wanted = wanted_inputs(name) if is_pretrained(name) else None
+    if wanted is not None and Path(config.data).exists():
+        size = size or wanted.side
+    data = read_training_data(
         config.data if not Path(config.data).exists() else Path(config.data),
         data_dir=source.data_dir,
         test=source.test,
         columns=source.columns,
         root=source.root,
-        image_size=config.dataset.image_size,
+        image_size=size,
         download=source.download,
         allow_outside=source.allow_outside,
         limit=config.dataset.limit,
     )
+    if wanted is None or data.train.kind != "images":
+        return data
+    return replace(data, mean=wanted.mean, std=wanted.std)
 
 
 def check_knowledge(config: RunConfig, source: Source) -> None:
