@@ -42,6 +42,19 @@ class EfficientNetBody(nn.Module):
         return maps.mean((2, 3))
 
 
+class PixelFeatures(nn.Module):
+    """Bytes (B, 3, side, side) as float -> features of a network of `csot.embed.images`."""
+
+    def __init__(self, name: str, divisor: float = 1.0) -> None:
+        super().__init__()
+        self.body = EfficientNetBody(image_models.load_weights(name))
+        self._divisor = divisor
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        features: Tensor = self.body((pixels - image_models.MEAN) / image_models.DEVIATION)
+        return features / self._divisor
+
+
 class HubBody(nn.Module):
     """A vision model of transformers: pooled output, class token or mean."""
 

@@ -25,7 +25,7 @@ from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Evaluator, accuracy
-from csot.training.finetune import is_pretrained
+from csot.training.finetune import PixelFeatures, is_pretrained
 from csot.training.folder import InputFacts, RunFolder
 from csot.training.inputs import RunInputs
 
@@ -97,8 +97,16 @@ class Predictor:
 
     @property
     def deployed(self) -> Deployed:
-        """Inputs as stored -> probabilities, as one module on the CPU: for export."""
-        return Deployed(self._method.networks, self._plain).cpu().eval()
+        """Inputs as stored -> probabilities, as one module on the CPU: for export.
+
+        A run on frozen features of images takes the images, if the network that makes the features
+        can be part of the module.
+        """
+        how, body = self.inputs.prepared, None
+        if how is not None and self.inputs.pixels is not None:
+            assert how.embedder is not None
+            body = PixelFeatures(how.embedder, how.divisor)
+        return Deployed(self._method.networks, self._plain, body).cpu().eval()
 
     @property
     def wanted(self) -> Wanted:
@@ -129,9 +137,10 @@ class Deployed(nn.Module):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, networks: nn.ModuleList, plain: View) -> None:
+    def __init__(self, networks: nn.ModuleList, plain: View, body: nn.Module | None = None) -> None:
         super().__init__()
         self.networks = copy.deepcopy(networks)
+        self.body = body
         self._is_scaled = isinstance(plain, ImageView)
         self._steps = list(plain.steps.values()) if isinstance(plain, ImageView) else []
         if isinstance(plain, ImageView):
@@ -144,6 +153,8 @@ class Deployed(nn.Module):
         values = inputs.float()
         if self._is_scaled:
             values = (values - self.mean) / self.deviation
+        if self.body is not None:
+            values = self.body(values)
         logits = [network(values).logits.float() for network in self.networks]
         return torch.stack(logits).sum(0).softmax(-1)
 

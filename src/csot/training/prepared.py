@@ -35,7 +35,7 @@ from csot.training.config import DataConfig
 
 EMBEDDED = "embedded"
 """Folder of a run for embeddings besides those of the training data itself."""
-MORE_VIEWS = 2
+MORE_VIEWS = 1
 """Views besides the plain one, where there are few images."""
 AFFORDABLE = 40_000
 """Images that are embedded for views at most: minutes on a CPU."""
