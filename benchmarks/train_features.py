@@ -29,6 +29,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,9 @@ def write_texts(archive: Path, work: Path) -> dict[str, Path]:
     return {"flipped-0.3": work / "flipped-0.3.csv"}
 
 
-def trained(table: Path, columns: Columns, method: str, seed: int, work: Path) -> dict[str, float]:
+def trained(
+    table: Path, columns: Columns, method: str, seed: int, work: Path, views: int | None
+) -> dict[str, float]:
     """Accuracies on the test rows, and seconds with and without the embedding."""
     begun = time.perf_counter()
     run = csot.train(
@@ -120,6 +123,7 @@ def trained(table: Path, columns: Columns, method: str, seed: int, work: Path) -
         out=work / "runs" / f"{table.stem}-{method}-{seed}",
         method=method,
         seed=seed,
+        settings={} if views is None else {"stored_views": views},
         source=Source(columns=columns, test=work / "test.csv", cache=work / "cache"),
         machine={"accelerator": "cpu"},
         force=True,
@@ -151,22 +155,19 @@ def plain(samples: Samples) -> np.ndarray[Any, Any]:
 
 
 def cells(
-    tables: dict[str, Path], columns: Columns, seeds: int, work: Path
+    tables: dict[str, Path], columns: Columns, seeds: int, work: Path, views: int | None
 ) -> Iterator[tuple[str, str, int, Callable[[], dict[str, float]]]]:
-    for noise, table in tables.items():
-        for seed in range(seeds):
-            for method in METHODS:
-                if method == "cleaner":
-                    run = partial(cleaned, table, columns, seed, work)
-                else:
-                    run = partial(trained, table, columns, method, seed, work)
-                yield noise, method, seed, run
+    for seed, (noise, table), method in product(range(seeds), tables.items(), METHODS):
+        if method == "cleaner":
+            yield noise, method, seed, partial(cleaned, table, columns, seed, work)
+        else:
+            yield noise, method, seed, partial(trained, table, columns, method, seed, work, views)
 
 
 def show(found: dict[tuple[str, str], list[dict[str, float]]]) -> None:
     """Mean and standard deviation over the seeds, in per cent."""
     print("\n|Noise|method|test accuracy|seconds|\n|-|-|-|-|")
-    for (noise, method), records in found.items():
+    for (noise, method), records in sorted(found.items()):
         key = "peak" if method == "cross_entropy" else "accuracy"
         values = [100 * record[key] for record in records]
         spread = statistics.stdev(values) if len(values) > 1 else 0.0
@@ -182,6 +183,7 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, help="hutto_ICWSM_2014.tar.gz")
     parser.add_argument("--work", type=Path, required=True, help="folder for files and results")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--views", type=int, help="stored views of each image; else the default")
     parser.add_argument("--json", type=Path, help="also write the results here")
     options = parser.parse_args()
     if (options.cifar is None) == (options.texts is None):
@@ -200,8 +202,8 @@ def main() -> None:
     store.about = {"rows": ROWS, "test_rows": TEST_ROWS, "machine": platform.processor() or "cpu"}
     found: dict[tuple[str, str], list[dict[str, float]]] = {}
     settings = (code / "presets" / "features.yaml").read_text(encoding="utf-8")
-    fingerprint = hashlib.sha256(settings.encode()).hexdigest()[:16]
-    for noise, method, seed, run in cells(tables, columns, options.seeds, work):
+    fingerprint = hashlib.sha256(f"{settings}{options.views}".encode()).hexdigest()[:16]
+    for noise, method, seed, run in cells(tables, columns, options.seeds, work, options.views):
         key = f"{noise}/{method}/{seed}"
         record = store.get(key, fingerprint)
         if record is None:

@@ -97,7 +97,7 @@ def train(
     cache: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that embeddings are kept in for several runs; else RUN keeps its own.",
+            help="Folder that embeddings and scaled images are kept in, for several runs.",
             metavar="DIR",
         ),
     ] = None,

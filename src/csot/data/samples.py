@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from itertools import repeat
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from csot._core.errors import DataError, require
-from csot._core.pictures import read_rgb
+from csot._core.atomic import atomic_path
+from csot._core.errors import DataError, FileError, require
+from csot._core.files import read_bytes, read_npy
+from csot._core.pictures import MAX_BYTES, read_rgb
 
 Kind = Literal["images", "features"]
+Pixels = npt.NDArray[np.uint8]
+SCALED = "images"
+"""Folder of a cache for scaled images."""
 
 
 class Samples(ABC):
@@ -93,15 +101,19 @@ class StoredViews(Samples):
 
 
 class ImageFiles(Samples):
-    """Image files as (3, size, size): upright, shorter side scaled to `size`, centre cut out."""
+    """Image files as (3, size, size): upright, shorter side scaled to `size`, centre cut out.
+
+    With `cache`, a folder, the scaled copies are kept there by the content of the files.
+    """
 
     kind = "images"
 
-    def __init__(self, paths: Sequence[Path], size: int) -> None:
+    def __init__(self, paths: Sequence[Path], size: int, cache: Path | None = None) -> None:
         if size < 1:
             raise DataError(f"an image size of {size}: at least 1 pixel is needed")
         require("PIL.Image", "train", "reading images")
         self._paths = list(paths)
+        self._cache = cache
         self.shape = (3, size, size)
 
     def __len__(self) -> int:
@@ -111,7 +123,8 @@ class ImageFiles(Samples):
         paths = [self._paths[row] for row in rows.tolist()]
         pixels = torch.empty(len(paths), *self.shape, dtype=torch.uint8)
         # Decoding releases Python's lock, so threads are enough.
-        images = _pool(os.getpid()).map(read_square, paths, repeat(self.shape[-1]))
+        size, cache = repeat(self.shape[-1]), repeat(self._cache)
+        images = _pool(os.getpid()).map(read_scaled, paths, size, cache)
         for row, image in enumerate(images):
             pixels[row] = torch.from_numpy(image).permute(2, 0, 1)
         return pixels
@@ -138,7 +151,24 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(16, os.cpu_count() or 1), f"images-{process}")
 
 
-def read_square(path: Path, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def read_scaled(path: Path, size: int, cache: Path | None) -> Pixels:
+    """`read_square`, or the copy that was kept of it."""
+    if cache is None:
+        return read_square(path, size)
+    digest = hashlib.sha256(read_bytes(path, MAX_BYTES)).hexdigest()
+    kept = cache / SCALED / digest[:2] / f"{digest}-{size}.npy"
+    if kept.exists():
+        with suppress(FileError):  # cut off, or of another program: made again
+            pixels = read_npy(kept)
+            if pixels.shape == (size, size, 3) and pixels.dtype == np.uint8:
+                return pixels
+    pixels = read_square(path, size)
+    with atomic_path(kept) as part, open(part, "wb") as file:
+        np.save(file, pixels)
+    return pixels
+
+
+def read_square(path: Path, size: int) -> Pixels:
     """(size, size, 3)."""
     resampling = require("PIL.Image", "train", "reading images").Resampling.BILINEAR
     image = read_rgb(path, size)

@@ -53,8 +53,8 @@ class Source:
     allow_outside : bool
         Read images that lie outside of the data folder.
     cache : Path, optional
-        Folder that embeddings of images and texts are kept in, for several runs; by default the
-        folder of the run.
+        Folder that embeddings, and scaled copies of images, are kept in for several runs; by
+        default the run keeps its embeddings, and images are decoded anew.
     verified : Path, optional
         CSV file with the columns id and label: decisions that are final.
     from_clean : Path, optional
@@ -297,6 +297,7 @@ def read_source(config: RunConfig, source: Source) -> TrainingData:
         download=source.download,
         allow_outside=source.allow_outside,
         limit=config.dataset.limit,
+        cache=source.cache,
     )
     if wanted is None or data.train.kind != "images":
         return data
