@@ -7,16 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
+from torch import nn
 
 import csot
 from csot.training.config import MachineConfig
 from csot.training.finetune import build_pretrained, wanted_inputs
 from csot.training.loop import choose_precision
 from image_files import write_image
-from training.quick import last_tensors
+from training.quick import last_tensors, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 QUICK = {
@@ -95,3 +97,22 @@ def test_what_a_pretrained_network_wants() -> None:
 def test_mixed_precision_is_for_gpus() -> None:
     assert choose_precision(MachineConfig(accelerator="cpu", precision="auto")) == "32-true"
     assert choose_precision(MachineConfig(precision="16-mixed")) == "16-mixed"
+
+
+def test_a_module_of_ones_own(tmp_path: Path) -> None:
+    """It is copied for training, and needed again to load the run."""
+    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+    before = [value.clone() for value in module.parameters()]
+    settings = {"epochs": 3, "batch_size": 16, "holdout": 0.1}
+    run = csot.train(
+        planted(), out=tmp_path / "run", method="cross_entropy", backbone=module, settings=settings
+    )
+    assert run.summary["settings"]["training"]["network"]["name"] == "in memory: Sequential"
+    assert all(a.equal(b) for a, b in zip(module.parameters(), before, strict=True))
+    with pytest.raises(ValueError, match="pass it as `backbone`"):
+        csot.load(run.path)
+    features = planted().tests[0].samples.batch(torch.arange(30))
+    found = csot.load(run.path, backbone=module).predict(features)
+    right = [f"class {label}" for label in planted().tests[0].labels.tolist()]
+    accuracy = float(np.mean(found == np.array(right, dtype=object)))
+    assert accuracy == pytest.approx(run.summary["test_accuracy_last"])

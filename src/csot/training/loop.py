@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from csot._core.errors import naming
@@ -111,9 +111,16 @@ class Finished:
 
 
 def run_loop(
-    config: RunConfig, data: TrainingData, checkpoints: Checkpoints, progress: Progress
+    config: RunConfig,
+    data: TrainingData,
+    checkpoints: Checkpoints,
+    progress: Progress,
+    module: nn.Module | None = None,
 ) -> Finished:
-    """Train until the last epoch, starting from the last checkpoint if there is one."""
+    """Train until the last epoch, starting from the last checkpoint if there is one.
+
+    `module` is the network of a user who passed one.
+    """
     training, seed = config.training, config.seed
     fabric = start_fabric(config)
     ranks = Ranks(fabric.global_rank, fabric.world_size)
@@ -129,7 +136,9 @@ def run_loop(
         epochs=training.epochs,
         batch_size=training.batch_size,
         views=views,
-        make_network=network_factory(data, training, seed, compiled=config.machine.compile),
+        make_network=network_factory(
+            data, training, seed, compiled=config.machine.compile, module=module
+        ),
         predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
         ranks=ranks,
         locked=None if data.verified is None else data.verified >= 0,

@@ -77,9 +77,13 @@ class Predictor:
         Folder that `csot.train` wrote.
     checkpoint : {"last", "best"}
         The last epoch, or the best one on the noisy held-out labels.
+    backbone : nn.Module, optional
+        The module that was trained, if it was passed to `csot.train`.
     """
 
-    def __init__(self, run: str | Path, checkpoint: Which = "last") -> None:
+    def __init__(
+        self, run: str | Path, checkpoint: Which = "last", backbone: nn.Module | None = None
+    ) -> None:
         folder = RunFolder(Path(run))
         self._path = folder.path
         config, self._facts = folder.read_config(), folder.read_inputs()
@@ -93,7 +97,8 @@ class Predictor:
         placeholder = empty_data(config.data, self._facts)
         with naming(folder.path, "a run that can be built again", "train it anew"):
             self._plain = make_views(placeholder, config.training.views).plain
-            self._method = rebuilt(config, placeholder, found).to(self._device).eval()
+            method = rebuilt(config, placeholder, found, backbone)
+            self._method = method.to(self._device).eval()
 
     @property
     def deployed(self) -> Deployed:
@@ -188,14 +193,19 @@ def check_size(make_network: Callable[[int], nn.Module], checkpoint: Checkpoint)
         )
 
 
-def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Method:
+def rebuilt(
+    config: RunConfig,
+    data: TrainingData,
+    checkpoint: Checkpoint,
+    module: nn.Module | None = None,
+) -> Method:
     """Build the method again, with the parameters and the state of the checkpoint."""
     # The file of pretrained weights is not needed, and may be gone.
     network = config.training.network.model_copy(update={"weights": None})
     training = config.training.model_copy(update={"network": network})
 
-    make_network = network_factory(data, training, config.seed)
-    if not is_pretrained(network.name):  # whose size is its own
+    make_network = network_factory(data, training, config.seed, module=module)
+    if module is None and not is_pretrained(network.name):  # whose size is its own
         check_size(make_network, checkpoint)
 
     def predict(_network: object, _rows: object) -> Predictions:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from torch import nn
 
 from csot._core.errors import DataError
 from csot._core.files import refuse_overlap
@@ -19,7 +20,7 @@ from csot.figures import write_history
 from csot.methods import find_method
 from csot.report import write_report
 from csot.runs import Run
-from csot.training.build import generator_for
+from csot.training.build import IN_MEMORY, generator_for
 from csot.training.config import RunConfig
 from csot.training.finetune import is_pretrained, wanted_inputs
 from csot.training.folder import RunFolder, is_first_process
@@ -114,7 +115,7 @@ def train(
     out: str | Path,
     method: str = "csot",
     preset: str | None = None,
-    backbone: str | None = None,
+    backbone: str | nn.Module | None = None,
     frozen: bool | None = None,
     noise: str = "none",
     seed: int = 0,
@@ -140,10 +141,11 @@ def train(
         One of ``csot.methods.method_names()``.
     preset : str, optional
         A preset of the package, or a .yaml file; by default the one named like the data, if any.
-    backbone : str, optional
+    backbone : str or nn.Module, optional
         What to start from: "efficientnet-lite0" (the default for photographs),
         "efficientnet-lite2", "hf:NAME" or "timm:NAME"; of texts a model of sentence-transformers.
-        "preact_resnet18" and the other networks of `csot.nets` start from scratch.
+        "preact_resnet18" and the other networks of `csot.nets` start from scratch. A module of your
+        own returns logits, or logits and features; it is copied, and `csot.load` needs it again.
     frozen : bool, optional
         Whether a pretrained network stays as it is: images are embedded once, and a small network
         is trained on the features. By default it does where there is no GPU.
@@ -182,12 +184,16 @@ def train(
     source, progress = source or Source(), progress or Progress()
     name = data.name if isinstance(data, TrainingData) else str(data)
     start = Start(preset or preset_for(name))
-    if not isinstance(data, TrainingData):
+    module = backbone if isinstance(backbone, nn.Module) else None
+    if module is not None:
+        own = {"network.name": f"{IN_MEMORY}{type(module).__name__}"}
+        start = replace(start, settings=own)
+    elif not isinstance(data, TrainingData):
         start = choose_start(
             name,
             source.columns or Columns(),
             preset=preset,
-            backbone=backbone,
+            backbone=None if module is not None else backbone,
             frozen=frozen,
             settings=settings or {},
             accelerator=str((machine or {}).get("accelerator", "auto")),
@@ -217,6 +223,7 @@ def train(
         tensorboard=tensorboard,
         excel_safe=excel_safe,
         progress=progress,
+        module=module,
     )
     if trained.summary:
         write_report(Run.open(trained.path), allow_outside=source.allow_outside)
@@ -235,6 +242,7 @@ def train_configured(
     tensorboard: bool = False,
     excel_safe: bool = False,
     progress: Progress | None = None,
+    module: nn.Module | None = None,
 ) -> Trained:
     """`train` for a complete configuration; writes neither a report nor figures."""
     if data is None and Path(config.data).exists():
@@ -270,7 +278,9 @@ def train_configured(
             write(history)
         callbacks.on_epoch(history)
 
-    finished = run_loop(config, labelled, folder.checkpoints, replace(callbacks, on_epoch=on_epoch))
+    finished = run_loop(
+        config, labelled, folder.checkpoints, replace(callbacks, on_epoch=on_epoch), module
+    )
     if finished.is_first:
         write_results(folder, config, labelled, noisy, finished, cleaned)
     return Trained(
