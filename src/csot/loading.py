@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from csot._core.errors import DataError, listed, require
 from csot._core.pictures import fault
@@ -31,7 +31,9 @@ Probabilities: TypeAlias = npt.NDArray[np.float32]
 PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 
 
-def load(run: str | Path, *, checkpoint: Which = "last") -> LoadedRun:
+def load(
+    run: str | Path, *, checkpoint: Which = "last", backbone: nn.Module | None = None
+) -> LoadedRun:
     """Load a finished run to predict new samples with it.
 
     Parameters
@@ -40,6 +42,8 @@ def load(run: str | Path, *, checkpoint: Which = "last") -> LoadedRun:
         Folder that `csot.train` or `csot.clean_dataset` wrote.
     checkpoint : {"last", "best"}
         Of a training run: the last epoch, or the best one on the noisy held-out labels.
+    backbone : nn.Module, optional
+        Of a training run that started from a module in memory: that module.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def load(run: str | Path, *, checkpoint: Which = "last") -> LoadedRun:
     if Run(Path(run)).cleaner_path.exists():
         return _CleaningRun(Judge.open(Path(run)))
     require("lightning_fabric", "train", "loading a training run")
-    return _TrainingRun(Path(run), checkpoint)
+    return _TrainingRun(Path(run), checkpoint, backbone)
 
 
 class LoadedRun(ABC):
@@ -138,8 +142,8 @@ class LoadedRun(ABC):
 
 
 class _TrainingRun(LoadedRun):
-    def __init__(self, path: Path, checkpoint: Which) -> None:
-        self._predictor = Predictor(path, checkpoint)
+    def __init__(self, path: Path, checkpoint: Which, backbone: nn.Module | None) -> None:
+        self._predictor = Predictor(path, checkpoint, backbone)
         self._inputs = self._predictor.inputs
         self._wanted = self._predictor.wanted
         self.class_names = self._wanted.class_names

@@ -115,3 +115,23 @@ def test_stored_views() -> None:
     assert samples.subset([1]).stored_views == 3
     with pytest.raises(DataError, match="all must be the same"):
         StoredViews([torch.zeros(2, 3), torch.zeros(3, 3)])
+
+
+def test_scaled_copies_are_kept_by_content(tmp_path: Path) -> None:
+    first = write_image(tmp_path / "a.png", value=90, size=(12, 8))
+    cache = tmp_path / "cache"
+    plain = ImageFiles([first], 4).batch(torch.tensor([0]))
+    assert ImageFiles([first], 4, cache).batch(torch.tensor([0])).equal(plain)
+    (kept,) = cache.rglob("*.npy")
+    # What was kept is what is read, wherever the same content lies.
+    marked = np.full((4, 4, 3), 7, dtype=np.uint8)
+    np.save(kept, marked)
+    again = tmp_path / "b.png"
+    again.write_bytes(first.read_bytes())
+    assert ImageFiles([again], 4, cache).batch(torch.tensor([0])).eq(7).all()
+    # Another size, other content and a damaged copy are made anew.
+    assert ImageFiles([first], 3, cache).batch(torch.tensor([0])).shape == (1, 3, 3, 3)
+    kept.write_bytes(b"cut off")
+    assert ImageFiles([first], 4, cache).batch(torch.tensor([0])).equal(plain)
+    write_image(first, value=30, size=(12, 8))
+    assert not ImageFiles([first], 4, cache).batch(torch.tensor([0])).equal(plain)

@@ -14,6 +14,7 @@ import csot
 from csot.data import Columns, DataError
 from csot.data.samples import StoredViews
 from csot.embed.embedder import resolve_embedder
+from csot.embed.images import read_pixels
 from csot.training import Source
 from csot.training.config import DataConfig
 from csot.training.prepared import Place, read_pending
@@ -37,6 +38,7 @@ def texts(texts):
     return np.array([[text.count(letter) for letter in "abcxyz"] for text in texts], float)
 '''
 QUICK = {"epochs": 6, "batch_size": 16, "network.width": 16, "warmup": 2, "supervised_epochs": 4}
+SHORT = {"epochs": 1, "batch_size": 4, "stored_views": 1}
 OPTIONS = [f"--set={key}={value}" for key, value in QUICK.items()]
 NOTHING: dict[str, Any] = {
     "preset": None,
@@ -192,6 +194,29 @@ def test_views_of_real_features(tmp_path: Path) -> None:
         expected = resolve_embedder("images", "efficientnet-lite0", view=view)(paths)
         torch.testing.assert_close(found[:, view], torch.from_numpy(expected), atol=2e-3, rtol=2e-3)
     assert not torch.allclose(found[:, 0], found[:, 1], atol=0.1)
+
+
+def test_frozen_features_are_exported_with_their_network(tmp_path: Path) -> None:
+    """The file takes pixels: the network of the features is inside."""
+    pytest.importorskip("efficientnet_lite_pytorch")
+    for row in range(12):
+        name = "light" if row % 2 else "dark"
+        write_image(tmp_path / "photos" / name / f"{row}.png", value=20 + 180 * (row % 2) + row)
+    run = csot.train(
+        tmp_path / "photos", out=tmp_path / "run", method="cross_entropy", settings=SHORT
+    )
+    exported = csot.training.export(run.path, torch_export=tmp_path / "model.pt2")
+    assert exported.real
+    assert exported.difference < 1e-4
+    module = torch.export.load(tmp_path / "model.pt2").module()
+    paths = sorted((tmp_path / "photos").rglob("*.png"))
+    pixels = np.stack([read_pixels(path, 224) for path in paths[:3]]).transpose(0, 3, 1, 2)
+    with torch.no_grad():
+        found = module(torch.from_numpy(np.ascontiguousarray(pixels)))
+    np.testing.assert_allclose(found, csot.load(run.path).predict_proba(paths[:3]), atol=1e-3)
+    card = (tmp_path / "model.md").read_text()
+    assert "uint8 images (N, 3, 224, 224): the whole image scaled" in card
+    assert "mlp on features of efficientnet-lite0" in card
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def train(
     cache: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that embeddings are kept in for several runs; else RUN keeps its own.",
+            help="Folder that embeddings and scaled images are kept in, for several runs.",
             metavar="DIR",
         ),
     ] = None,
@@ -111,9 +111,13 @@ def train(
         int, typer.Option(help="Processes that share the work.", min=1, rich_help_panel=MACHINE)
     ] = 1,
     precision: Annotated[
-        str,
-        typer.Option(help="32-true, bf16-mixed or 16-mixed.", rich_help_panel=MACHINE),
-    ] = "32-true",
+        str | None,
+        typer.Option(
+            help="32-true, bf16-mixed, 16-mixed or auto, which is mixed on a GPU; else auto for "
+            "fine-tuning and 32-true for the rest.",
+            rich_help_panel=MACHINE,
+        ),
+    ] = None,
     compile_networks: Annotated[
         bool, typer.Option("--compile", help="Use torch.compile.", rich_help_panel=MACHINE)
     ] = False,
@@ -179,7 +183,7 @@ def train(
                 machine={
                     "accelerator": accelerator,
                     "devices": devices,
-                    "precision": precision,
+                    **({} if precision is None else {"precision": precision}),
                     "compile": compile_networks,
                 },
                 resume=resume,

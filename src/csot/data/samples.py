@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from csot._core.errors import DataError, require
-from csot._core.pictures import read_rgb
+from csot._core.atomic import atomic_path
+from csot._core.errors import DataError, FileError, require
+from csot._core.files import read_bytes, read_npy
+from csot._core.pictures import MAX_BYTES, read_rgb
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 Kind = Literal["images", "features"]
-Pixels: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+Pixels: TypeAlias = npt.NDArray[np.uint8]
 LONGEST = 2
 """Sides of the canvas of a whole image, in units of its shorter side."""
+SCALED = "images"
+"""Folder of a cache for scaled images."""
 
 
 class Samples(ABC):
@@ -106,15 +113,19 @@ class ImageFiles(Samples):
     With `whole` a batch holds all of each scaled image, up to `LONGEST` times its shorter side, in
     a canvas (4, LONGEST size, LONGEST size) whose last channel is 255 where the image is. The
     square that would be cut out lies in the middle; `shape` is its shape.
+    With `cache`, a folder, the scaled squares are kept there by the content of the files.
     """
 
     kind = "images"
 
-    def __init__(self, paths: Sequence[Path], size: int, whole: bool = False) -> None:
+    def __init__(
+        self, paths: Sequence[Path], size: int, cache: Path | None = None, *, whole: bool = False
+    ) -> None:
         if size < 1:
             raise DataError(f"an image size of {size}: at least 1 pixel is needed")
         require("PIL.Image", "train", "reading images")
         self._paths = list(paths)
+        self._cache = cache
         self.shape = (3, size, size)
         self.whole = whole
 
@@ -127,8 +138,11 @@ class ImageFiles(Samples):
         shape = (4, LONGEST * size, LONGEST * size) if self.whole else self.shape
         pixels = torch.empty(len(paths), *shape, dtype=torch.uint8)
         # Decoding releases Python's lock, so threads are enough.
-        read = read_canvas if self.whole else read_square
-        images = _pool(os.getpid()).map(read, paths, repeat(size))
+        pool = _pool(os.getpid())
+        if self.whole:
+            images = pool.map(read_canvas, paths, repeat(size))
+        else:
+            images = pool.map(read_scaled, paths, repeat(size), repeat(self._cache))
         for row, image in enumerate(images):
             pixels[row] = torch.from_numpy(image).permute(2, 0, 1)
         return pixels
@@ -154,6 +168,23 @@ class _Subset(Samples):
 def _pool(process: int) -> ThreadPoolExecutor:
     """One for each process: threads do not survive a fork, and `Samples` stay picklable."""
     return ThreadPoolExecutor(min(16, os.cpu_count() or 1), f"images-{process}")
+
+
+def read_scaled(path: Path, size: int, cache: Path | None) -> Pixels:
+    """`read_square`, or the copy that was kept of it."""
+    if cache is None:
+        return read_square(path, size)
+    digest = hashlib.sha256(read_bytes(path, MAX_BYTES)).hexdigest()
+    kept = cache / SCALED / digest[:2] / f"{digest}-{size}.npy"
+    if kept.exists():
+        with suppress(FileError):  # cut off, or of another program: made again
+            pixels = read_npy(kept)
+            if pixels.shape == (size, size, 3) and pixels.dtype == np.uint8:
+                return pixels
+    pixels = read_square(path, size)
+    with atomic_path(kept) as part, open(part, "wb") as file:
+        np.save(file, pixels)
+    return pixels
 
 
 def read_square(path: Path, size: int) -> Pixels:

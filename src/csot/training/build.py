@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +14,14 @@ from csot.data.augment.views import Views, feature_views, image_views
 from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import feature_dim
-from csot.nets.build import build_network
+from csot.nets.build import build_network, seeded
+from csot.nets.errors import NetworkError
 from csot.nets.network import Outputs
 from csot.training.config import NetworkConfig, OptimiserConfig, TrainingConfig, ViewsConfig
+from csot.training.finetune import build_pretrained, is_pretrained
 
+IN_MEMORY = "in memory: "
+"""Begins the name of a network that was passed as a module."""
 ROWS = 65536
 """Rows used to estimate mean and standard deviation."""
 
@@ -79,25 +84,44 @@ def make_views(data: TrainingData, config: ViewsConfig) -> Views:
 
 
 def network_factory(
-    data: TrainingData, config: TrainingConfig, seed: int, *, compiled: bool = False
+    data: TrainingData,
+    config: TrainingConfig,
+    seed: int,
+    *,
+    compiled: bool = False,
+    module: nn.Module | None = None,
 ) -> Callable[[int], nn.Module]:
-    """Return a function from 0, 1, ... to networks that differ only in their initialisation."""
+    """Return a function from 0, 1, ... to networks that differ only in their initialisation.
+
+    A `module` of the user is copied instead, with its parameters as they are.
+    """
+    if module is None and config.network.name.startswith(IN_MEMORY):
+        raise NetworkError(
+            f"the network {config.network.name!r} was a module in memory: pass it as `backbone`"
+        )
     network: NetworkConfig = config.network
     shape = data.train.shape
     if data.train.kind == "images" and config.views.crop:
         shape = (shape[0], config.views.crop, config.views.crop)
 
     def make(number: int) -> nn.Module:
-        built = build_network(
-            network.name,
-            shape=shape,
-            num_classes=len(data.class_names),
-            width=network.width,
-            feature_dim=network.feature_dim,
-            weights=network.weights,
-            seed=1000 * seed + number,
-            **network.options,
-        )
+        own_seed, classes = 1000 * seed + number, len(data.class_names)
+        if module is not None:
+            built = build_network(copy.deepcopy(module), shape=shape, num_classes=classes)
+        elif is_pretrained(network.name):
+            with seeded(own_seed):
+                built = build_pretrained(network.name, classes, shape, network.options)
+        else:
+            built = build_network(
+                network.name,
+                shape=shape,
+                num_classes=classes,
+                width=network.width,
+                feature_dim=network.feature_dim,
+                weights=network.weights,
+                seed=own_seed,
+                **network.options,
+            )
         if data.train.kind == "features":
             mean, spread = mean_and_spread(data.train)
             if config.scale == "whole":

@@ -29,7 +29,8 @@ class NetworkConfig(Strict):
     """See `csot.nets.build_network`."""
 
     name: str = "preact_resnet18"
-    """A network of csot, or your own as `package.module:callable`."""
+    """A network of csot, a pretrained one (`efficientnet-lite0`, `hf:NAME`, `timm:NAME`), or your
+    own as `package.module:callable`."""
     width: int | None = Field(None, ge=1, le=WIDEST)
     feature_dim: int | None = Field(None, ge=1, le=WIDEST)
     weights: str | None = None
@@ -133,7 +134,8 @@ class MachineConfig(Strict):
 
     accelerator: str = "auto"
     devices: int = Field(1, ge=1)
-    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "auto"] = "32-true"
+    """`auto` is mixed precision on a GPU, else full precision."""
     compile: bool = False
     """Compile the networks with torch.compile."""
 

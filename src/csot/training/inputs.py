@@ -6,7 +6,10 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from csot._core.errors import DataError, naming
 from csot._core.pictures import fault
@@ -18,6 +21,7 @@ from csot.data.readers.table import Columns
 from csot.data.readers.table_file import is_table
 from csot.data.readers.tensors import to_float32, warn_skipped
 from csot.data.samples import InMemory
+from csot.embed.images import NETWORKS, read_pixels
 from csot.embed.preparation import Preparation, features_of, medium_of, plan_embedding
 from csot.training.folder import INPUTS, InputFacts
 
@@ -64,6 +68,45 @@ class RunInputs:
         if self.wanted.kind == "images":
             return "images"
         return "arrays" if self.wanted.table_features is None else "columns"
+
+    @property
+    def pixels(self) -> int | None:
+        """Side of the images of a run whose features are made by a network of csot, else None."""
+        how = self.prepared
+        if how is None or how.table is not None or how.embedder not in NETWORKS:
+            return None
+        return NETWORKS[how.embedder].side
+
+    def read_pixels(self, data: str | Path, rows: int) -> Tensor:
+        """uint8 (n, 3, side, side) of the first images, as the network of the features wants."""
+        assert self.pixels is not None
+        path = Path(data)
+        found = read_data(path, self._columns(Columns(), path), labelled=False)
+        assert found.images is not None
+        images = [read_pixels(image, self.pixels) for image in found.images[:rows]]
+        return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+
+    def describe(self) -> str:
+        """What an exported network takes, for its model card."""
+        wanted, how = self.wanted, self.prepared
+        shape = ", ".join(map(str, wanted.shape))
+        if self.pixels is not None:
+            return (
+                f"uint8 images (N, 3, {self.pixels}, {self.pixels}): the whole image scaled to "
+                "that size (bicubic), RGB; normalisation is inside"
+            )
+        if how is not None:
+            return f"float32 features (N, {shape}), made by csot of {how.medium} ({how.embedder})"
+        if wanted.kind == "features":
+            table = wanted.table_features
+            made = f", made by csot of the columns {', '.join(table.names)}" if table else ""
+            return f"float32 features (N, {shape}){made}"
+        if wanted.shape[0] == 1:
+            return f"uint8 images (N, {shape}) of one channel; normalisation is inside"
+        return (
+            f"uint8 images (N, {shape}): shorter side scaled, centre cut out, RGB; normalisation "
+            "is inside"
+        )
 
     def read(
         self,

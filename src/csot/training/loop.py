@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from csot._core.errors import listed, naming
@@ -42,7 +42,7 @@ from csot.training.build import (
     rows_to_train_on,
 )
 from csot.training.checkpoint import Checkpoint, Checkpoints
-from csot.training.config import RunConfig, learning_rate
+from csot.training.config import MachineConfig, RunConfig, learning_rate
 from csot.training.estimate import Estimate, Workload
 from csot.training.evaluate import (
     Evaluator,
@@ -52,6 +52,7 @@ from csot.training.evaluate import (
     evaluate,
     held_out,
 )
+from csot.training.finetune import begin_epoch
 from csot.training.gate import HeldOutTest, check_held_out
 from csot.training.hardware import describe_hardware
 from csot.training.snapshots import snapshot_epochs, snapshot_rows
@@ -120,9 +121,16 @@ class Finished:
 
 
 def run_loop(
-    config: RunConfig, data: TrainingData, checkpoints: Checkpoints, progress: Progress
+    config: RunConfig,
+    data: TrainingData,
+    checkpoints: Checkpoints,
+    progress: Progress,
+    module: nn.Module | None = None,
 ) -> Finished:
-    """Train until the last epoch, starting from the last checkpoint if there is one."""
+    """Train until the last epoch, starting from the last checkpoint if there is one.
+
+    `module` is the network of a user who passed one.
+    """
     training, seed = config.training, config.seed
     fabric = start_fabric(config)
     ranks = Ranks(fabric.global_rank, fabric.world_size)
@@ -138,7 +146,9 @@ def run_loop(
         epochs=training.epochs,
         batch_size=training.batch_size,
         views=views,
-        make_network=network_factory(data, training, seed, compiled=config.machine.compile),
+        make_network=network_factory(
+            data, training, seed, compiled=config.machine.compile, module=module
+        ),
         predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
         ranks=ranks,
         locked=None if data.verified is None else data.verified >= 0,
@@ -170,6 +180,7 @@ def run_loop(
             size = training.subset * training.batch_size
             generator = generator_for(seed, SUBSET, epoch)
             context.rows = balanced_subset(rows, data.labels, size, generator)
+        begin_epoch(method, epoch)
         rate = set_learning_rate(optimiser, method, config, epoch)
         record: Record = {"epoch": epoch, "learning_rate": rate}
         # Dropout takes no generator: it draws from the global one, which is restored afterwards.
@@ -281,7 +292,7 @@ def start_fabric(config: RunConfig) -> Fabric:
         accelerator=machine.accelerator,
         devices=devices,
         num_nodes=max(1, processes // devices),
-        precision=machine.precision,
+        precision=choose_precision(machine),
         strategy=parallel if processes > 1 else "auto",
     )
     fabric.launch()
@@ -294,6 +305,15 @@ def start_fabric(config: RunConfig) -> Fabric:
             "processes: choose a multiple of their number"
         )
     return fabric
+
+
+def choose_precision(machine: MachineConfig) -> Literal["32-true", "16-mixed", "bf16-mixed"]:
+    """As asked for; "auto" is mixed precision on a GPU."""
+    if machine.precision != "auto":
+        return machine.precision
+    if machine.accelerator not in ("auto", "cuda", "gpu") or not torch.cuda.is_available():
+        return "32-true"
+    return "bf16-mixed" if torch.cuda.is_bf16_supported() else "16-mixed"
 
 
 def destroy_process_group() -> None:

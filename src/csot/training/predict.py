@@ -25,6 +25,7 @@ from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Evaluator, accuracy
+from csot.training.finetune import PixelFeatures, is_pretrained
 from csot.training.folder import InputFacts, RunFolder
 from csot.training.inputs import RunInputs
 
@@ -76,9 +77,13 @@ class Predictor:
         Folder that `csot.train` wrote.
     checkpoint : {"last", "best"}
         The last epoch, or the best one on the noisy held-out labels.
+    backbone : nn.Module, optional
+        The module that was trained, if it was passed to `csot.train`.
     """
 
-    def __init__(self, run: str | Path, checkpoint: Which = "last") -> None:
+    def __init__(
+        self, run: str | Path, checkpoint: Which = "last", backbone: nn.Module | None = None
+    ) -> None:
         folder = RunFolder(Path(run))
         self._path = folder.path
         config, self._facts = folder.read_config(), folder.read_inputs()
@@ -92,12 +97,21 @@ class Predictor:
         placeholder = empty_data(config.data, self._facts)
         with naming(folder.path, "a run that can be built again", "train it anew"):
             self._plain = make_views(placeholder, config.training.views).plain
-            self._method = rebuilt(config, placeholder, found).to(self._device).eval()
+            method = rebuilt(config, placeholder, found, backbone)
+            self._method = method.to(self._device).eval()
 
     @property
     def deployed(self) -> Deployed:
-        """Inputs as stored -> probabilities, as one module on the CPU: for export."""
-        return Deployed(self._method.networks, self._plain).cpu().eval()
+        """Inputs as stored -> probabilities, as one module on the CPU: for export.
+
+        A run on frozen features of images takes the images, if the network that makes the features
+        can be part of the module.
+        """
+        how, body = self.inputs.prepared, None
+        if how is not None and self.inputs.pixels is not None:
+            assert how.embedder is not None
+            body = PixelFeatures(how.embedder, how.divisor)
+        return Deployed(self._method.networks, self._plain, body).cpu().eval()
 
     @property
     def wanted(self) -> Wanted:
@@ -128,9 +142,10 @@ class Deployed(nn.Module):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, networks: nn.ModuleList, plain: View) -> None:
+    def __init__(self, networks: nn.ModuleList, plain: View, body: nn.Module | None = None) -> None:
         super().__init__()
         self.networks = copy.deepcopy(networks)
+        self.body = body
         self._is_scaled = isinstance(plain, ImageView)
         self._steps = list(plain.steps.values()) if isinstance(plain, ImageView) else []
         if isinstance(plain, ImageView):
@@ -143,6 +158,8 @@ class Deployed(nn.Module):
         values = inputs.float()
         if self._is_scaled:
             values = (values - self.mean) / self.deviation
+        if self.body is not None:
+            values = self.body(values)
         logits = [network(values).logits.float() for network in self.networks]
         return torch.stack(logits).sum(0).softmax(-1)
 
@@ -176,14 +193,20 @@ def check_size(make_network: Callable[[int], nn.Module], checkpoint: Checkpoint)
         )
 
 
-def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Method:
+def rebuilt(
+    config: RunConfig,
+    data: TrainingData,
+    checkpoint: Checkpoint,
+    module: nn.Module | None = None,
+) -> Method:
     """Build the method again, with the parameters and the state of the checkpoint."""
     # The file of pretrained weights is not needed, and may be gone.
     network = config.training.network.model_copy(update={"weights": None})
     training = config.training.model_copy(update={"network": network})
 
-    make_network = network_factory(data, training, config.seed)
-    check_size(make_network, checkpoint)
+    make_network = network_factory(data, training, config.seed, module=module)
+    if module is None and not is_pretrained(network.name):  # whose size is its own
+        check_size(make_network, checkpoint)
 
     def predict(_network: object, _rows: object) -> Predictions:
         raise AssertionError("a rebuilt method has no training data to predict")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from csot.data.readers.tensors import to_float32
 from csot.data.readers.training import Sets, assemble, read_sets, source_of
 from csot.data.samples import InMemory, Samples, StoredViews
 from csot.data.types import LabelledData, Matrix, TrainingData
-from csot.embed import EmbeddingCache
+from csot.embed import Embedder, EmbeddingCache
 from csot.embed.cache import INDEX, MATRIX
 from csot.embed.embedder import has_views, resolve_embedder
 from csot.embed.preparation import (
@@ -28,13 +29,13 @@ from csot.embed.preparation import (
     Preparation,
     counted,
     features_of,
-    plan_embedding,
+    medium_of,
 )
 from csot.training.config import DataConfig
 
 EMBEDDED = "embedded"
 """Folder of a run for embeddings besides those of the training data itself."""
-MORE_VIEWS = 4
+MORE_VIEWS = 1
 """Views besides the plain one, where there are few images."""
 AFFORDABLE = 40_000
 """Images that are embedded for views at most: minutes on a CPU."""
@@ -57,13 +58,16 @@ class Place:
     known: Path | None = None
     """Another run whose embeddings are taken over."""
 
-    @property
-    def kept(self) -> Path:
-        """Where the embeddings of this data are kept."""
+    def embeddings(self, embedder: Embedder, name: str = "") -> EmbeddingCache:
+        """What is known of an embedder; `name` tells sets and views of a run apart."""
+        path = self.path
         if self.cache is None:
-            return self.out
-        digest = hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()
-        return self.cache / f"{self.path.resolve().stem}-{digest[:12]}"
+            folder = self.out / EMBEDDED / name if name else self.out
+            base = self.root or (path if path.is_dir() else path.parent)
+            return EmbeddingCache(folder, embedder, base)
+        digest = hashlib.sha256(f"{embedder.name}\0{embedder.version}".encode()).hexdigest()
+        folder = self.cache / f"{re.sub(r'[^a-z0-9]+', '-', embedder.name.lower())}-{digest[:12]}"
+        return EmbeddingCache(folder, embedder, Path(path.resolve().anchor), keep=True)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Pending:
 
     place: Place
     sets: Sets
-    planned: PlannedEmbedding
+    embedder: Embedder
     views: int
     """Views of each image, the plain one included."""
 
@@ -84,9 +88,9 @@ class Pending:
     def embed(self, on_stage: OnStage | None = None) -> TrainingData:
         """Embed what is not known yet; needs the folder of the run."""
         train = self.sets.train
-        if self.place.known is not None:
-            copy_embeddings(self.place.known, self.place.kept)
-        plain, how = features_of(train, self._planned(self.place.kept), on_stage)
+        if self.place.known is not None and self.place.cache is None:
+            copy_embeddings(self.place.known, self.place.out)
+        plain, how = features_of(train, self._planned(), on_stage)
         views = [plain, *(self._view(number, plain, how, on_stage) for number in self._more())]
         samples: Samples = InMemory(to_float32(plain, self.place.path))
         if len(views) > 1:
@@ -105,7 +109,7 @@ class Pending:
         images = self.sets.train.images
         assert images is not None
         embedder = resolve_embedder("images", how.embedder, view=number)
-        cache = EmbeddingCache(self._folder(f"view-{number}"), embedder, self._base())
+        cache = self.place.embeddings(embedder, f"view-{number}")
         stage = f"Embedding view {number + 1} of {self.views}"
         embedded = cache.embed(images, counted(stage, len(images), on_stage))
         beside = plain[:, embedded.shape[1] :]
@@ -115,21 +119,12 @@ class Pending:
         self, name: str, data: LabelledData, how: Preparation, on_stage: OnStage | None
     ) -> Samples:
         check_medium(data, how, f"the test set {name!r}")
-        planned = self._planned(self._folder(f"test-{name}"))
-        features, _ = features_of(data, planned, on_stage, how)
+        features, _ = features_of(data, self._planned(f"test-{name}"), on_stage, how)
         return InMemory(to_float32(features, name))
 
-    def _folder(self, name: str) -> Path:
-        return self.place.kept / EMBEDDED / name
-
-    def _planned(self, folder: Path) -> PlannedEmbedding:
-        """The embedder, and what is known of it in a folder now."""
-        embedder = self.planned.embedder
-        return PlannedEmbedding(embedder, EmbeddingCache(folder, embedder, self._base()))
-
-    def _base(self) -> Path:
-        path = self.place.path
-        return self.place.root or (path if path.is_dir() else path.parent)
+    def _planned(self, name: str = "") -> PlannedEmbedding:
+        """The embedder, and what is known of it by now."""
+        return PlannedEmbedding(self.embedder, self.place.embeddings(self.embedder, name))
 
 
 def read_pending(place: Place, config: DataConfig) -> Pending:
@@ -143,8 +138,10 @@ def read_pending(place: Place, config: DataConfig) -> Pending:
             f"`image_size` {config.image_size}: {config.embedder} has a size of its own; leave it "
             "out, or name a network with `backbone`"
         )
-    planned = plan_embedding(place.path, place.kept, place.columns, place.root, config.embedder)
-    assert planned is not None
+    medium = medium_of(place.path, place.columns)
+    assert medium in ("images", "texts")
+    embedder = resolve_embedder("images" if medium == "images" else "texts", config.embedder)
+    planned = PlannedEmbedding(embedder, place.embeddings(embedder))
     sets = read_sets(
         place.path,
         place.test,
@@ -157,7 +154,7 @@ def read_pending(place: Place, config: DataConfig) -> Pending:
         labels = encode(sets.train.labels, class_names_of(sets.train), str(place.path))
         rows = balanced_rows(labels, config.limit, 0).numpy()
         sets = replace(sets, train=sets.train.take(rows))
-    return Pending(place, sets, planned, count_views(sets.train, config))
+    return Pending(place, sets, embedder, count_views(sets.train, config))
 
 
 def count_views(data: LabelledData, config: DataConfig) -> int:

@@ -23,9 +23,9 @@ from csot._core.errors import DataError
 from csot.data.readers.table import Columns
 from csot.embed import images as image_models
 from csot.embed import texts as text_models
-from csot.embed.embedder import HUB, TIMM
 from csot.embed.preparation import medium_of
 from csot.nets.backbones import NETWORKS
+from csot.training.finetune import is_pretrained
 from csot.training.presets import preset_for
 
 FEATURES, FINETUNE = "features", "finetune"
@@ -42,6 +42,8 @@ class Start:
     settings: dict[str, Any] = field(default_factory=dict)
     words: str = ""
     """For the terminal: what was chosen, and what to say for another choice."""
+    precision: str | None = None
+    """Unless the user names one."""
 
 
 def choose_start(
@@ -88,6 +90,7 @@ def choose_start(
     name = backbone or image_models.NAME
     if medium in ("columns", "arrays"):
         raise DataError(f"`backbone` {name} is for images and texts; {data} holds features")
+    check_backbone(name)
     if not is_pretrained(name) and not (frozen and ":" in name):
         if frozen is not None:
             raise DataError(f"`backbone` {name} is trained from scratch: nothing is frozen in it")
@@ -99,19 +102,17 @@ def choose_start(
             raise DataError(f"frozen features are made of image files; {data} is not of files")
         return Start(preset or FEATURES, {"dataset.embedder": name}, _frozen_words(name, True))
     words = f"fine-tuning {name}: the head first, then the last blocks"
-    return Start(preset or FINETUNE, {"network.name": name}, words)
+    return Start(preset or FINETUNE, {"network.name": name}, words, precision="auto")
 
 
-def is_pretrained(name: str) -> bool:
-    """Whether a name stands for a network with weights; else it is trained from scratch."""
-    is_known = name in image_models.NETWORKS or name.startswith((HUB, TIMM))
-    if not is_known and name not in NETWORKS and ":" not in name:
+def check_backbone(name: str) -> None:
+    """Raise if there is no such network."""
+    if not is_pretrained(name) and name not in NETWORKS and ":" not in name:
         known = [*image_models.NETWORKS, *NETWORKS]
         raise DataError(
             f"`backbone` {name} is not one of {', '.join(known)}, nor hf:NAME, timm:NAME or "
             "package.module:callable"
         )
-    return is_known
 
 
 def _has_gpu(accelerator: str) -> bool:

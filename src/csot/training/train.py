@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from torch import Tensor
+from torch import Tensor, nn
 
 from csot._core.errors import DataError
 from csot._core.files import refuse_overlap
@@ -21,8 +21,9 @@ from csot.methods import find_method
 from csot.methods.core.contract import Predictions
 from csot.report import write_report
 from csot.runs import Run
-from csot.training.build import generator_for
+from csot.training.build import IN_MEMORY, generator_for
 from csot.training.config import RunConfig
+from csot.training.finetune import is_pretrained, wanted_inputs
 from csot.training.folder import RunFolder, is_first_process
 from csot.training.knowledge import CleanedRun, with_consensus, with_verified
 from csot.training.loop import Progress, run_loop
@@ -55,8 +56,8 @@ class Source:
     allow_outside : bool
         Read images that lie outside of the data folder.
     cache : Path, optional
-        Folder that embeddings of images and texts are kept in, for several runs; by default the
-        folder of the run.
+        Folder that embeddings, and scaled copies of images, are kept in for several runs; by
+        default the run keeps its embeddings, and images are decoded anew.
     verified : Path, optional
         CSV file with the columns id and label: decisions that are final.
     from_clean : Path, optional
@@ -116,7 +117,7 @@ def train(
     out: str | Path,
     method: str = "csot",
     preset: str | None = None,
-    backbone: str | None = None,
+    backbone: str | nn.Module | None = None,
     frozen: bool | None = None,
     noise: str = "none",
     seed: int = 0,
@@ -142,10 +143,11 @@ def train(
         One of ``csot.methods.method_names()``.
     preset : str, optional
         A preset of the package, or a .yaml file; by default the one named like the data, if any.
-    backbone : str, optional
+    backbone : str or nn.Module, optional
         What to start from: "efficientnet-lite0" (the default for photographs),
         "efficientnet-lite2", "hf:NAME" or "timm:NAME"; of texts a model of sentence-transformers.
-        "preact_resnet18" and the other networks of `csot.nets` start from scratch.
+        "preact_resnet18" and the other networks of `csot.nets` start from scratch. A module of your
+        own returns logits, or logits and features; it is copied, and `csot.load` needs it again.
     frozen : bool, optional
         Whether a pretrained network stays as it is: images are embedded once, and a small network
         is trained on the features. By default it does where there is no GPU.
@@ -184,7 +186,12 @@ def train(
     source, progress = source or Source(), progress or Progress()
     name = data.name if isinstance(data, TrainingData) else str(data)
     start = Start(preset or preset_for(name))
-    if not isinstance(data, TrainingData):
+    module = None
+    if isinstance(backbone, nn.Module):
+        module = backbone
+        own = {"network.name": f"{IN_MEMORY}{type(module).__name__}"}
+        start = replace(start, settings=own)
+    elif not isinstance(data, TrainingData):
         start = choose_start(
             name,
             source.columns or Columns(),
@@ -203,7 +210,7 @@ def train(
         noise=noise,
         seed=seed,
         overrides={**start.settings, **(settings or {})},
-        machine=machine,
+        machine={**({"precision": start.precision} if start.precision else {}), **(machine or {})},
     )
     if is_first_process():
         progress.on_start(config)
@@ -219,6 +226,7 @@ def train(
         tensorboard=tensorboard,
         excel_safe=excel_safe,
         progress=progress,
+        module=module,
     )
     if trained.summary:
         write_report(Run.open(trained.path), allow_outside=source.allow_outside)
@@ -237,6 +245,7 @@ def train_configured(
     tensorboard: bool = False,
     excel_safe: bool = False,
     progress: Progress | None = None,
+    module: nn.Module | None = None,
 ) -> Trained:
     """`train` for a complete configuration; writes neither a report nor figures."""
     if data is None and Path(config.data).exists():
@@ -278,7 +287,7 @@ def train_configured(
         callbacks.on_snapshot(epoch, rows, seen)
 
     extended = replace(callbacks, on_epoch=on_epoch, on_snapshot=on_snapshot)
-    finished = run_loop(config, labelled, folder.checkpoints, extended)
+    finished = run_loop(config, labelled, folder.checkpoints, extended, module)
     if finished.is_first:
         write_results(folder, config, labelled, noisy, finished, cleaned)
     return Trained(
@@ -290,19 +299,27 @@ def train_configured(
 
 
 def read_source(config: RunConfig, source: Source) -> TrainingData:
-    """Read the data that a configuration names."""
-    return read_training_data(
+    """Read the data that a configuration names, as its network wants it."""
+    name, size = config.training.network.name, config.dataset.image_size
+    wanted = wanted_inputs(name) if is_pretrained(name) else None
+    if wanted is not None and Path(config.data).exists():
+        size = size or wanted.side
+    data = read_training_data(
         config.data if not Path(config.data).exists() else Path(config.data),
         data_dir=source.data_dir,
         test=source.test,
         columns=source.columns,
         root=source.root,
-        image_size=config.dataset.image_size,
+        image_size=size,
         download=source.download,
         allow_outside=source.allow_outside,
         limit=config.dataset.limit,
         whole=config.dataset.whole,
+        cache=source.cache,
     )
+    if wanted is None or data.train.kind != "images":
+        return data
+    return replace(data, mean=wanted.mean, std=wanted.std)
 
 
 def check_knowledge(config: RunConfig, source: Source) -> None:

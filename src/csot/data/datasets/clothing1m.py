@@ -79,7 +79,7 @@ def read_clothing1m(
         tests.append(TestSet(name, ImageFiles(_paths(root, test_keys, allowed), size), test_labels))
     return TrainingData(
         name="clothing1m",
-        train=ImageFiles(paths, size, whole),
+        train=ImageFiles(paths, size, whole=whole),
         labels=labels,
         class_names=names,
         ids=keys,

@@ -80,7 +80,7 @@ def read_webvision(
         tests.append(TestSet("ilsvrc12", ImageFiles(imagenet[0], size), imagenet[1]))
     return TrainingData(
         name="webvision",
-        train=ImageFiles(paths, size, whole),
+        train=ImageFiles(paths, size, whole=whole),
         labels=labels,
         class_names=names,
         ids=[path.relative_to(root).as_posix() for path in paths],

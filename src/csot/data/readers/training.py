@@ -32,8 +32,9 @@ def read_path(
     root: Path | None = None,
     image_size: int | None = None,
     allow_outside: bool = False,
+    cache: Path | None = None,
 ) -> TrainingData:
-    """Training data at `path`; `test` is of the same kind."""
+    """Training data at `path`; `test` is of the same kind. Scaled images are kept in `cache`."""
     splits = read_array_splits(path) if columns is None and root is None else None
     if splits is not None:
         return _from_arrays(path, splits, test, allow_outside)
@@ -44,8 +45,8 @@ def read_path(
     size = image_size if images is None else image_size or common_size(images)
     return assemble(
         sets,
-        samples_of(sets.train, size, path),
-        [samples_of(data, size, place) for _, place, data in sets.tests],
+        samples_of(sets.train, size, path, cache),
+        [samples_of(data, size, place, cache) for _, place, data in sets.tests],
         mean=None if images is None else IMAGENET_MEAN,
         std=None if images is None else IMAGENET_STD,
     )
