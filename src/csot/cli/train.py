@@ -67,7 +67,7 @@ def train(
     method: Annotated[str, typer.Option(help="A method (csot methods).")] = "csot",
     noise: Annotated[
         str,
-        typer.Option(help="Noise to add to the labels: sym:0.5, asym:0.4, pair:0.3, instance:0.3."),
+        typer.Option(help="Noise to add to the labels: sym:0.5, asym:0.4, file:LABELS ..."),
     ] = "none",
     seed: Annotated[int, typer.Option(help="Of the noise, the weights, everything random.")] = 0,
     settings: Changes = None,
