@@ -43,9 +43,20 @@ MAY_IMPORT: dict[str, set[str]] = {
         "review",
     },
     "methods": {"_core", "ot", "curriculum", "allocation", "data", "nets"},
-    "figures": {"_core", "runs"},
-    "training": {"_core", "data", "nets", "methods", "runs", "report", "figures"},
+    "figures": {"_core", "ot", "runs"},
+    "training": {
+        "_core",
+        "data",
+        "embed",
+        "clean",
+        "nets",
+        "methods",
+        "runs",
+        "report",
+        "figures",
+    },
     "loading": {"_core", "data", "clean", "runs", "training"},
+    "gallery": {"_core", "data", "clean", "runs", "figures", "training"},
 }
 # The doors stand above everything: `csot/__init__.py` may import any unit, the others also `csot`.
 DOORS = ("", "cli", "demo", "__main__")

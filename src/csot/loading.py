@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from csot._core.errors import DataError, listed, require
 from csot._core.picture_files import channels_last, picture_files
@@ -19,17 +19,20 @@ from csot._core.pictures import fault
 from csot._core.text import check_texts
 from csot.clean.judging import DESCRIPTIONS, Judge
 from csot.clean.predict import predict_with_judge
-from csot.data.readers.inputs import Inputs, read_inputs
+from csot.data.readers.inputs import Inputs
 from csot.data.readers.table import Columns
 from csot.data.readers.tensors import to_float32
 from csot.data.samples import ImageFiles, InMemory, Samples, read_square
 from csot.runs import Run
+from csot.runs.predictions import Predicted
 from csot.training.predict import Predictor, Which
 
 Probabilities: TypeAlias = npt.NDArray[np.float32]
 
 
-def load(run: str | Path, *, checkpoint: Which = "last") -> LoadedRun:
+def load(
+    run: str | Path, *, checkpoint: Which = "last", backbone: nn.Module | None = None
+) -> LoadedRun:
     """Load a finished run to predict new samples with it.
 
     Parameters
@@ -38,6 +41,8 @@ def load(run: str | Path, *, checkpoint: Which = "last") -> LoadedRun:
         Folder that `csot.train` or `csot.clean_dataset` wrote.
     checkpoint : {"last", "best"}
         Of a training run: the last epoch, or the best one on the noisy held-out labels.
+    backbone : nn.Module, optional
+        Of a training run that started from a module in memory: that module.
 
     Returns
     -------
@@ -53,7 +58,7 @@ def load(run: str | Path, *, checkpoint: Which = "last") -> LoadedRun:
     if Run(Path(run)).cleaner_path.exists():
         return _CleaningRun(Judge.open(Path(run)))
     require("lightning_fabric", "train", "loading a training run")
-    return _TrainingRun(Path(run), checkpoint)
+    return _TrainingRun(Path(run), checkpoint, backbone)
 
 
 class LoadedRun(ABC):
@@ -122,6 +127,11 @@ class LoadedRun(ABC):
     def _frame_of(self, texts: list[str]) -> Probabilities:
         raise self._refused(texts[0])
 
+    def _pixels(self, array: npt.NDArray[Any]) -> Probabilities:
+        """uint8 images of any size, by way of files."""
+        with ExitStack() as stack:
+            return self._images(picture_files(list(channels_last(array)), stack))
+
     def _refused(self, given: object) -> ValueError:
         return ValueError(
             f"inputs holds a {type(given).__name__}, but the run takes {DESCRIPTIONS[self.medium]}"
@@ -129,29 +139,45 @@ class LoadedRun(ABC):
 
 
 class _TrainingRun(LoadedRun):
-    def __init__(self, path: Path, checkpoint: Which) -> None:
-        self._predictor = Predictor(path, checkpoint)
+    def __init__(self, path: Path, checkpoint: Which, backbone: nn.Module | None) -> None:
+        self._predictor = Predictor(path, checkpoint, backbone)
+        self._inputs = self._predictor.inputs
         self._wanted = self._predictor.wanted
         self.class_names = self._wanted.class_names
-        has_columns = self._wanted.table_features is not None
-        self.medium = (
-            "images" if self._wanted.kind == "images" else "columns" if has_columns else "arrays"
-        )
+        self.medium = self._inputs.medium
 
     def _path(self, path: Path) -> Probabilities:
-        return self._predictor(read_inputs(path, self._wanted)).probabilities
+        return self._predictor(self._inputs.read(path)).probabilities
 
     def _frame(self, table: pd.DataFrame) -> Probabilities:
+        if self._inputs.prepared is not None:
+            return self._embedded(table)
         columns = self._wanted.table_features
         if columns is None:
             raise self._refused(table)
         encoded = columns.encode(table, "inputs")
         return self._features(encoded if columns.is_plain else columns.scale(encoded))
 
+    def _embedded(
+        self, table: pd.DataFrame, columns: Columns | None = None, allow_outside: bool = False
+    ) -> Probabilities:
+        rows = table.reset_index(drop=True)
+        found = self._predictor(self._inputs.read(rows, columns, allow_outside=allow_outside))
+        return _complete(found, len(rows))
+
+    def _frame_of(self, texts: list[str]) -> Probabilities:
+        if self.medium != "texts":
+            raise self._refused(texts[0])
+        return self._embedded(pd.DataFrame({"text": texts}), Columns(text="text"))
+
     def _array(self, array: npt.NDArray[Any]) -> Probabilities:
         columns = self._wanted.table_features
         if columns is not None and not columns.is_plain:
             raise ValueError(f"inputs must be a DataFrame with the columns {listed(columns.names)}")
+        if self._inputs.prepared is not None:
+            if self.medium != "images":
+                raise self._refused(array)
+            return self._pixels(array)
         if self.medium == "images":
             return self._predicted(InMemory(_as_images(array, self._wanted.shape)))
         return self._features(array)
@@ -166,6 +192,8 @@ class _TrainingRun(LoadedRun):
         return self._predicted(InMemory(to_float32(array, "inputs")))
 
     def _images(self, paths: list[Path]) -> Probabilities:
+        if self._inputs.prepared is not None:
+            return self._embedded(_table_of(paths), Columns(image="image"), allow_outside=True)
         channels, height, width = self._wanted.shape
         if height != width:
             raise ValueError(f"inputs must be arrays of shape (N, {channels}, {height}, {width})")
@@ -194,28 +222,34 @@ class _CleaningRun(LoadedRun):
     ) -> Probabilities:
         rows = table.reset_index(drop=True)
         found = predict_with_judge(self._judge, rows, columns=columns, allow_outside=allow_outside)
-        if len(found.ids) != len(rows):
-            raise DataError(
-                f"{len(rows) - len(found.ids)} of {len(rows)} rows cannot be used: their text or "
-                "image is missing"
-            )
-        return found.probabilities
+        return _complete(found, len(rows))
 
     def _array(self, array: npt.NDArray[Any]) -> Probabilities:
         if self.medium == "images":
-            with ExitStack() as stack:
-                return self._images(picture_files(list(channels_last(array)), stack))
+            return self._pixels(array)
         if self.medium != "arrays":
             raise self._refused(array)
         found = self._judge.cleaner.predict_proba(array)
         return np.asarray(found, dtype=np.float32)
 
     def _images(self, paths: list[Path]) -> Probabilities:
-        table = pd.DataFrame({"image": [str(path.absolute()) for path in paths]})
-        return self._frame(table, Columns(image="image"), allow_outside=True)
+        return self._frame(_table_of(paths), Columns(image="image"), allow_outside=True)
 
     def _frame_of(self, texts: list[str]) -> Probabilities:
         return self._frame(pd.DataFrame({"text": texts}), Columns(text="text"))
+
+
+def _table_of(paths: list[Path]) -> pd.DataFrame:
+    return pd.DataFrame({"image": [str(path.absolute()) for path in paths]})
+
+
+def _complete(found: Predicted, rows: int) -> Probabilities:
+    """The probabilities, if no row was left out."""
+    if len(found.ids) != rows:
+        raise DataError(
+            f"{rows - len(found.ids)} of {rows} rows cannot be used: their text or image is missing"
+        )
+    return found.probabilities
 
 
 def _exists(path: str | Path) -> bool:

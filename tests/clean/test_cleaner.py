@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits, make_blobs
 
+import csot
 from csot.clean import LabelCleaner, find_label_issues
 from csot.clean.annotators import find_consensus
 
@@ -434,6 +435,21 @@ def test_a_class_of_one_row_is_kept_and_called_uncertain() -> None:
 # Bad input ----------------------------------------------------------------------------------------
 
 
+def test_coherence_of_the_rounds_is_that_of_the_solver(
+    blobs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def recorded(*args: Any, **named: Any) -> Any:
+        seen.append((named["coherence"], named["coherence_scale"]))
+        return csot.solve(*args, **named)
+
+    monkeypatch.setattr("csot.clean.members.csot.solve", recorded)
+    fit(*blobs, members=("linear", "csot"), coherence=2, coherence_scale="classes")
+    fit(*blobs, members=("linear", "csot"))
+    assert seen == [(2.0, "classes")] * 2 + [(1.0, "absolute")] * 2
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -445,6 +461,8 @@ def test_a_class_of_one_row_is_kept_and_called_uncertain() -> None:
         ({"class_prior": [0.5, 0.6, -0.1]}, "class_prior must"),
         ({"class_prior": [np.nan] * 3}, "class_prior must"),
         ({"predict_prior": "flat"}, "predict_prior must be one of"),
+        ({"coherence": -1}, "coherence must be a number of at least 0, got -1"),
+        ({"coherence_scale": "rows"}, "coherence_scale must be one of"),
         ({"sample_ids": [1, 2]}, "sample_ids has 2 entries for 150 rows"),
         ({"verified": [True]}, r"verified has shape \(1,\) but there are 150 labels"),
         ({"verified": ["bee"] + [None] * 149}, "verified contains .*bee.* but the labels are like"),

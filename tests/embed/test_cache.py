@@ -127,3 +127,22 @@ def test_rows_of_different_lengths(tmp_path: Path) -> None:
     embedder = Embedder("odd", "1", lambda samples: np.ones((len(samples), next(wide))), chunk=1)
     with pytest.raises(DataError, match="different lengths"):
         EmbeddingCache(tmp_path / "run", embedder, tmp_path).embed(["a", "b"])
+
+
+def test_a_shared_folder_keeps_other_samples(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def embed(texts: list[str]) -> npt.NDArray[np.float64]:
+        calls.extend(texts)
+        return np.array([[len(text), 1.0] for text in texts])
+
+    embedder = Embedder("own", "1", embed, 2)
+
+    def cache() -> EmbeddingCache:
+        return EmbeddingCache(tmp_path, embedder, tmp_path, keep=True)
+
+    cache().embed(["a", "bb", "ccc"])
+    assert cache().embed(["bb", "dddd"])[:, 0].tolist() == [2.0, 4.0]
+    assert calls == ["a", "bb", "ccc", "dddd"]
+    assert cache().embed(["ccc", "a", "dddd"])[:, 0].tolist() == [3.0, 1.0, 4.0]
+    assert calls == ["a", "bb", "ccc", "dddd"]

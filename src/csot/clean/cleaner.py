@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -35,6 +35,7 @@ from csot.clean.labels import (
     missing,
 )
 from csot.clean.likelihood import Evidence
+from csot.clean.members.csot import CsotRounds
 from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
 from csot.clean.persistence import load_state, save_state
 from csot.clean.summary import describe, describe_duplicates
@@ -50,6 +51,7 @@ from csot.runs.noise import NoiseEstimate
 
 PREDICT_PRIORS = ("uniform", "estimated")
 DUPLICATES = ("group", "ignore")
+COHERENCE_SCALES = ("absolute", "classes")
 SHOW_PROGRESS_FROM = 5_000
 
 Result = TypeVar("Result")
@@ -94,6 +96,10 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     duplicates : "group" or "ignore"
         Find near-duplicates and keep them in one fold, where they cannot confirm each other's
         labels; or do not look for them.
+    coherence : float
+        Weight of the coherence terms in the CSOT rounds, as in `csot.solve`.
+    coherence_scale : "absolute" or "classes"
+        Unit of `coherence`: 1 (the paper), or C / budget.
     random_state : int, RandomState or None
         The result is a function of the data and of this number; None draws one.
     progress : bool or callable, optional
@@ -139,6 +145,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_prior: Any = None,
         predict_prior: Any = "uniform",
         duplicates: str = "group",
+        coherence: float = 1.0,
+        coherence_scale: Any = "absolute",
         random_state: Any = 0,
         progress: bool | Callable[[str, int, int], None] | None = None,
     ) -> None:
@@ -147,6 +155,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.class_prior = class_prior
         self.predict_prior = predict_prior
         self.duplicates = duplicates
+        self.coherence = coherence
+        self.coherence_scale = coherence_scale
         self.random_state = random_state
         self.progress = progress
 
@@ -212,6 +222,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 class_prior=_checked_prior("class_prior", self.class_prior, encoded.classes),
                 report=stages.begin,
                 groups=joint,
+                csot=CsotRounds(float(self.coherence), self.coherence_scale),
             )
         self.units_ = units
         truth = model.posterior.numpy()
@@ -373,6 +384,12 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_folds must be a whole number, at least 2, got {self.n_folds!r}")
         if self.duplicates not in DUPLICATES:
             raise ValueError(f"duplicates must be one of {DUPLICATES}, got {self.duplicates!r}")
+        if not isinstance(self.coherence, Real) or not 0 <= self.coherence < float("inf"):
+            raise ValueError(f"coherence must be a number of at least 0, got {self.coherence!r}")
+        if self.coherence_scale not in COHERENCE_SCALES:
+            raise ValueError(
+                f"coherence_scale must be one of {COHERENCE_SCALES}, got {self.coherence_scale!r}"
+            )
         if isinstance(self.predict_prior, str) and self.predict_prior not in PREDICT_PRIORS:
             raise ValueError(
                 f"predict_prior must be one of {PREDICT_PRIORS} or shares of the classes, got "

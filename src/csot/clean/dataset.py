@@ -29,12 +29,6 @@ from csot.clean.cleaner import LabelCleaner
 from csot.clean.judging import Judge
 from csot.clean.labels import as_array
 from csot.clean.predict import predict_with_cleaner
-from csot.clean.preparation import (
-    PlannedEmbedding,
-    Progress,
-    features_of,
-    plan_embedding,
-)
 from csot.clean.records import Circumstances, write_cleaned, write_consensus
 from csot.data import (
     Columns,
@@ -50,6 +44,12 @@ from csot.data import (
 from csot.data.readers.arrays import from_arrays
 from csot.data.readers.frame import is_frame
 from csot.data.types import Labels
+from csot.embed.preparation import (
+    PlannedEmbedding,
+    Progress,
+    features_of,
+    plan_embedding,
+)
 from csot.report import write_report
 from csot.runs import Run
 from csot.runs.findings import (

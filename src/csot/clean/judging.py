@@ -10,10 +10,10 @@ import numpy as np
 
 from csot._core.errors import listed
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.preparation import PlannedEmbedding, Preparation, medium_of
 from csot.data import Columns, DataError, LabelledData, read_verified
 from csot.data.labels import encode
 from csot.data.types import Labels
+from csot.embed.preparation import PlannedEmbedding, Preparation, medium_of
 from csot.runs import Run
 
 DESCRIPTIONS = {

@@ -11,9 +11,9 @@ import pandas as pd
 
 from csot._core.pictures import fault
 from csot.clean.judging import Judge
-from csot.clean.preparation import Progress, features_of, plan_embedding
 from csot.data import Columns, read_data
 from csot.data.readers.table_file import TableFile, is_table
+from csot.embed.preparation import Progress, features_of, plan_embedding
 from csot.runs.predictions import Predicted
 
 

@@ -12,14 +12,18 @@ from csot.cli.completion import complete_embedder
 from csot.cli.options import (
     TABLE,
     AllowOutside,
+    AnnotatorColumn,
     AsJson,
     ExcelSafe,
+    FeatureColumns,
     IdColumn,
     ImageColumn,
     ImageRoot,
     LabelColumn,
     Quiet,
     TextColumn,
+    VerifiedLabels,
+    split_names,
 )
 
 
@@ -54,21 +58,8 @@ def clean(
             rich_help_panel=TABLE,
         ),
     ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            help="Feature columns, comma-separated; else all that describe a sample. With --text "
-            "or --image they are used beside it.",
-            rich_help_panel=TABLE,
-        ),
-    ] = None,
-    annotator: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the annotators: a row is then one vote, --id names the sample.",
-            rich_help_panel=TABLE,
-        ),
-    ] = None,
+    features: FeatureColumns = None,
+    annotator: AnnotatorColumn = None,
     root: ImageRoot = None,
     allow_outside: AllowOutside = False,
     excel_safe: ExcelSafe = False,
@@ -87,13 +78,7 @@ def clean(
             autocompletion=complete_embedder,
         ),
     ] = None,
-    verified: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV with the columns id and label: decisions that are final; a sheet of csot "
-            "audit, filled in; or an export of Label Studio."
-        ),
-    ] = None,
+    verified: VerifiedLabels = None,
     votes: Annotated[
         Path | None,
         typer.Option(
@@ -148,7 +133,7 @@ def clean(
                 image=image,
                 id=id_column,
                 group=group,
-                features=None if features is None else [n.strip() for n in features.split(",")],
+                features=split_names(features),
                 annotator=annotator,
                 root=root,
                 embedder=embedder,

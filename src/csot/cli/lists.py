@@ -52,7 +52,7 @@ def ablations(quiet: NamesOnly = False, as_json: AsJson = False) -> None:
     """
     with Terminal(as_json=as_json) as terminal:
         require_training("csot ablations")
-        from csot.methods.core.registry import ABLATIONS
+        from csot.methods.core.registry import ABLATIONS, PLUS
 
         facts = [
             {
@@ -60,7 +60,7 @@ def ablations(quiet: NamesOnly = False, as_json: AsJson = False) -> None:
                 "about": one.about,
                 "settings": ", ".join(f"{key}={value}" for key, value in one.settings.items()),
             }
-            for one in ABLATIONS
+            for one in (*ABLATIONS, PLUS)
         ]
         headers = {"letter": "letter", "about": "what is different", "settings": "settings"}
         _show(facts, headers, quiet, terminal)

@@ -26,6 +26,31 @@ IdColumn = Annotated[
     str | None,
     typer.Option("--id", help="Column of unique ids; else row numbers.", rich_help_panel=TABLE),
 ]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        help="Feature columns, comma-separated; else all that describe a sample. With --text or "
+        "--image they are used beside it.",
+        rich_help_panel=TABLE,
+    ),
+]
+AnnotatorColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--annotator",
+        help="Column of the annotators: a row is then one vote, --id names the sample.",
+        rich_help_panel=TABLE,
+    ),
+]
+VerifiedLabels = Annotated[
+    Path | None,
+    typer.Option(
+        "--verified",
+        help="CSV with the columns id and label: decisions that are final; a sheet of csot "
+        "audit, filled in; or an export of Label Studio.",
+    ),
+]
 ImageRoot = Annotated[
     Path | None,
     typer.Option(
@@ -65,3 +90,8 @@ Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
 ]
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """`a, b` -> ["a", "b"]."""
+    return None if text is None else [name.strip() for name in text.split(",")]

@@ -16,10 +16,12 @@ from csot.cli.defaults import default_out
 from csot.cli.epochs import Epochs
 from csot.cli.options import (
     AllowOutside,
+    AnnotatorColumn,
     AsJson,
     Changes,
     DataDir,
     ExcelSafe,
+    FeatureColumns,
     IdColumn,
     ImageColumn,
     ImageRoot,
@@ -27,8 +29,12 @@ from csot.cli.options import (
     Preset,
     Quiet,
     TestData,
+    TextColumn,
+    VerifiedLabels,
+    split_names,
 )
 from csot.cli.terminal import Terminal, program
+from csot.runs.accuracies import measured_accuracies
 
 MACHINE = "Machine"
 
@@ -38,8 +44,8 @@ def train(
         str,
         typer.Argument(
             metavar="DATA",
-            help="digits, cifar10, cifar100, cifar10n:worse, webvision, clothing1m ...; or a "
-            "folder of images, a .csv or .parquet table, an .npz file.",
+            help="A folder of images, a .csv, .jsonl or .parquet table, an .npz file; or digits, "
+            "cifar10, cifar100, cifar10n:worse, webvision, clothing1m ...",
         ),
     ],
     out: Annotated[
@@ -47,13 +53,30 @@ def train(
         typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; else DATA-METHOD."),
     ] = None,
     preset: Preset = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="What to start from: efficientnet-lite0 (photographs), efficientnet-lite2, "
+            "hf:NAME, timm:NAME; for texts a model of sentence-transformers; or from scratch "
+            "preact_resnet18, resnet50, package.module:callable ..."
+        ),
+    ] = None,
+    frozen: Annotated[
+        bool | None,
+        typer.Option(
+            "--frozen/--fine-tune",
+            help="Train on features of a pretrained network, or train it on; else by whether "
+            "there is a GPU.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[
         str, typer.Option(help="A method (csot methods).", autocompletion=complete_method)
     ] = "csot",
     noise: Annotated[
         str,
         typer.Option(
-            help="Noise to add to the labels: sym:0.5, asym:0.4, pair:0.3, instance:0.3.",
+            help="Noise to add to the labels: sym:0.5, asym:0.4, file:LABELS ...",
             autocompletion=complete_noise,
         ),
     ] = "none",
@@ -69,9 +92,27 @@ def train(
     image_size: Annotated[int | None, typer.Option(help="Side that images are scaled to.")] = None,
     test: TestData = None,
     label: LabelColumn = None,
+    text: TextColumn = None,
     image: ImageColumn = None,
     id_column: IdColumn = None,
+    features: FeatureColumns = None,
+    annotator: AnnotatorColumn = None,
     root: ImageRoot = None,
+    verified: VerifiedLabels = None,
+    from_clean: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run of csot clean on the same data: start from what it says of each label.",
+            metavar="RUN",
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that embeddings and scaled images are kept in, for several runs.",
+            metavar="DIR",
+        ),
+    ] = None,
     allow_outside: AllowOutside = False,
     excel_safe: ExcelSafe = False,
     accelerator: Annotated[
@@ -81,9 +122,13 @@ def train(
         int, typer.Option(help="Processes that share the work.", min=1, rich_help_panel=MACHINE)
     ] = 1,
     precision: Annotated[
-        str,
-        typer.Option(help="32-true, bf16-mixed or 16-mixed.", rich_help_panel=MACHINE),
-    ] = "32-true",
+        str | None,
+        typer.Option(
+            help="32-true, bf16-mixed, 16-mixed or auto, which is mixed on a GPU; else auto for "
+            "fine-tuning and 32-true for the rest.",
+            rich_help_panel=MACHINE,
+        ),
+    ] = None,
     compile_networks: Annotated[
         bool, typer.Option("--compile", help="Use torch.compile.", rich_help_panel=MACHINE)
     ] = False,
@@ -101,7 +146,8 @@ def train(
 ) -> None:
     """Train a network on labels that are partly wrong, and say which of them are.
 
-    RUN gets checkpoints, metrics.csv, findings.csv, summary.json and report.html.
+    Photographs and texts start from a pretrained network. RUN gets checkpoints, metrics.csv,
+    findings.csv, summary.json and report.html.
 
     Example: csot train digits --noise sym:0.5
 
@@ -128,21 +174,33 @@ def train(
                 out=out,
                 method=method,
                 preset=preset,
+                backbone=backbone,
+                frozen=frozen,
                 noise=noise,
                 seed=seed,
                 settings=chosen,
                 source=Source(
                     data_dir=data_dir,
                     test=test,
-                    columns=Columns(label=label, image=image, id=id_column),
+                    columns=Columns(
+                        label=label,
+                        text=text,
+                        image=image,
+                        id=id_column,
+                        features=split_names(features),
+                        annotator=annotator,
+                    ),
                     root=root,
                     download=download,
                     allow_outside=allow_outside,
+                    cache=cache,
+                    verified=verified,
+                    from_clean=from_clean,
                 ),
                 machine={
                     "accelerator": accelerator,
                     "devices": devices,
-                    "precision": precision,
+                    **({} if precision is None else {"precision": precision}),
                     "compile": compile_networks,
                 },
                 resume=resume,
@@ -155,6 +213,8 @@ def train(
                     epochs.on_start,
                     epochs.on_ready,
                     epochs.on_estimate,
+                    epochs.on_words,
+                    epochs.on_stage,
                 ),
             )
         if trained.summary:
@@ -200,8 +260,8 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
 
     share("labels that were made wrong", "noise_rate_realised")
     share("estimated noise rate", "noise_rate")
-    share("test accuracy, last epoch", "test_accuracy_last")
-    share(f"at epoch {summary['best_epoch']}, best on held-out labels", "test_accuracy_best")
+    for one in measured_accuracies(summary):
+        table.add_row(f"{one.test}, {one.when}", one.text())
     table.add_row("labels corrected", f"{summary['n_corrected']:,} of {summary['n_rows']:,}")
     table.add_row("seconds", f"{summary['seconds']:.0f}")
     terminal.say()
@@ -211,6 +271,8 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
         f"results are in {out}: report.html, curves.png, findings.csv, metrics.csv, checkpoints/"
     )
     called, run = shlex.join(program()), shlex.quote(str(out))
+    if summary.get("from_clean"):
+        terminal.say(summary["from_clean"]["words"])
     if summary.get("informative") is False:
         terminal.warn(str(summary["warning"]))
         return

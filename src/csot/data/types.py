@@ -72,6 +72,24 @@ class LabelledData:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def take(self, rows: npt.NDArray[np.intp]) -> LabelledData:
+        """Some of the samples, in that order; the table stays whole."""
+        chosen = rows.tolist()
+
+        def some(values: list[Any] | None) -> list[Any] | None:
+            return None if values is None else [values[row] for row in chosen]
+
+        return replace(
+            self,
+            ids=[self.ids[row] for row in chosen],
+            labels=self.labels[rows],
+            features=None if self.features is None else self.features[rows],
+            pred_probs=None if self.pred_probs is None else self.pred_probs[rows],
+            images=some(self.images),
+            texts=some(self.texts),
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -112,8 +130,17 @@ class TrainingData:
     root: Path | None = None
     """The folder of the image files; None for arrays."""
     images: list[Path] | None = None
+    texts: list[str] | None = None
     table_features: TableFeatures | None = None
     """How the columns of a table became features."""
+    prepared: dict[str, Any] | None = None
+    """How images or texts became features: `csot.embed.Preparation.as_dict`."""
+    votes: pd.DataFrame | None = None
+    """A row per vote (sample, annotator, label), where several annotators labelled the samples."""
+    verified: Tensor | None = None
+    """int64 (N,): labels that a person has verified, -1 where there is none."""
+    posterior: Tensor | None = None
+    """float32 (N, C): what a cleaner or several annotators say, to start from."""
     source: dict[str, str] = field(default_factory=dict)
     """`kind` and `path`, and `root` where there are image files: as in a run's summary."""
 
@@ -136,6 +163,13 @@ class TrainingData:
     def __len__(self) -> int:
         return len(self.train)
 
+    @property
+    def targets(self) -> Tensor:
+        """(N,) labels to train on: the verified ones, else the given ones."""
+        if self.verified is None:
+            return self.labels
+        return torch.where(self.verified >= 0, self.verified, self.labels)
+
     def with_labels(self, labels: Tensor) -> TrainingData:
         """The same samples with other given labels. True labels stay as they are."""
         return replace(self, labels=labels)
@@ -149,7 +183,10 @@ class TrainingData:
             labels=self.labels[rows],
             ids=[self.ids[row] for row in chosen],
             true_labels=None if self.true_labels is None else self.true_labels[rows],
+            verified=None if self.verified is None else self.verified[rows],
+            posterior=None if self.posterior is None else self.posterior[rows],
             images=None if self.images is None else [self.images[row] for row in chosen],
+            texts=None if self.texts is None else [self.texts[row] for row in chosen],
         )
 
 

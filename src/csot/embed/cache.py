@@ -31,12 +31,16 @@ LARGEST_INDEX = 2 << 30
 
 
 class EmbeddingCache:
-    """The embeddings that `folder` keeps of one embedder. Nothing is written before `embed`."""
+    """The embeddings that `folder` keeps of one embedder. Nothing is written before `embed`.
 
-    def __init__(self, folder: Path, embedder: Embedder, root: Path) -> None:
+    With ``keep`` those of other samples stay, for a folder that several data sets share.
+    """
+
+    def __init__(self, folder: Path, embedder: Embedder, root: Path, keep: bool = False) -> None:
         self._folder = folder
         self._embedder = embedder
         self._root = root
+        self._keep = keep
         self._files: dict[str, list[Any]] = {}  # path below the root -> size, time, hash
         self._row: dict[str, int] = {}  # hash -> row of the matrix
         index = _read_index(folder)
@@ -81,8 +85,13 @@ class EmbeddingCache:
             )
         matrix = np.stack([found[key] for key in wanted])
         files = self._states(samples, hashes)
-        if list(self._row) != list(wanted) or files != self._files:
-            self._write(list(wanted), matrix, files)
+        others = [key for key in self._row if self._keep and key not in wanted]
+        files = {**self._files, **files} if self._keep else files
+        if list(self._row) != [*wanted, *others] or files != self._files:
+            kept = matrix[:0]
+            if others:
+                kept = _open(self._folder / MATRIX)[[self._row[key] for key in others]]
+            self._write([*wanted, *others], np.concatenate([matrix, kept]), files)
         shutil.rmtree(self._folder / PARTS, ignore_errors=True)
         position = {key: row for row, key in enumerate(wanted)}
         return matrix[[position[key] for key in hashes]]

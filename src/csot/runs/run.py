@@ -52,6 +52,7 @@ REPORT = "report.html"
 ANNOTATORS = "annotators.csv"
 VOTES = "votes.csv"
 CLEANER = "cleaner.npz"
+TRUTH = "true_labels.csv"
 NULLABLE: dict[Kind, Any] = {"integer": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}
 """Label columns in Parquet, where None beside integers must not make them floats."""
 OUTPUTS = (
@@ -68,6 +69,7 @@ OUTPUTS = (
     ANNOTATORS,
     VOTES,
     CLEANER,
+    TRUTH,
     REPORT,
 )
 

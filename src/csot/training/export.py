@@ -18,9 +18,9 @@ from torch import Tensor
 
 from csot._core.atomic import atomic_write, write_text
 from csot._core.errors import DataError, require
-from csot.data.readers.inputs import Wanted, read_inputs
 from csot.runs import Run
 from csot.training.folder import RunFolder
+from csot.training.inputs import RunInputs
 from csot.training.model_card import model_card
 from csot.training.predict import Predictor, Which
 
@@ -69,7 +69,9 @@ def export(
     """Write the network of a training run for use without csot.
 
     The file takes inputs as they are stored, uint8 images (N, channels, H, W) or float32 features
-    (N, D), for any N, and returns probabilities (N, C): normalisation is inside. It is compared
+    (N, D), for any N, and returns probabilities (N, C): normalisation is inside, and so is the
+    EfficientNet-Lite that the features of images were made with. Features of texts, of mixed tables
+    and of other embedders have to be made by csot. It is compared
     with the run before it is written. A model card in Markdown is written beside it.
 
     Parameters
@@ -110,7 +112,7 @@ def export(
             "with it"
         )
     predictor = Predictor(run, checkpoint)
-    inputs, real = rows_to_check(Path(run), predictor.wanted, data_dir)
+    inputs, real = rows_to_check(Path(run), predictor.inputs, data_dir)
     network = predictor.deployed
     with torch.no_grad():
         expected: Floats = network(inputs).numpy()
@@ -146,7 +148,7 @@ def card_of(run: Path, card: Path, predictor: Predictor, result: Exported) -> st
         " and ".join(files),
         Run.open(run).read_summary(),
         RunFolder(run).read_config(),
-        predictor.wanted,
+        predictor.inputs,
         epoch=predictor.epoch,
         checked=f"{result.rows} {rows}, largest difference in probability {result.difference:.1g}",
     )
@@ -163,23 +165,25 @@ def check_target(path: Path, suffix: str, force: bool) -> None:
             raise DataError(f"{target} exists: `force` replaces it, another name leaves it alone")
 
 
-def rows_to_check(run: Path, wanted: Wanted, data_dir: Path | None) -> tuple[Tensor, bool]:
+def rows_to_check(run: Path, takes: RunInputs, data_dir: Path | None) -> tuple[Tensor, bool]:
     """Rows of the data of the run, and True; random ones and False if it cannot be read."""
+    config, wanted, side = RunFolder(run).read_config(), takes.wanted, takes.pixels
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rows that are left out
-            samples = read_inputs(
-                RunFolder(run).read_config().data, wanted, data_dir=data_dir
-            ).samples
+            if side is not None:
+                found = takes.read_pixels(config.data, ROWS)
+            else:
+                samples = takes.read(config.data, data_dir=data_dir).samples
+                found = samples.batch(torch.arange(len(samples))[:ROWS])
     except (ValueError, OSError, ImportError):
         generator = torch.Generator().manual_seed(0)
-        if wanted.kind == "images":
-            size = (ROWS, *wanted.shape)
+        if wanted.kind == "images" or side is not None:
+            size = (ROWS, *wanted.shape) if side is None else (ROWS, 3, side, side)
             return torch.randint(256, size, dtype=torch.uint8, generator=generator), False
         return torch.randn(ROWS, *wanted.shape, generator=generator), False
-    rows = torch.arange(len(samples))[:ROWS]
     # At least two: see `export`.
-    return samples.batch(rows.repeat(2) if len(rows) == 1 else rows), True
+    return (found.repeat(2, *(1,) * (found.ndim - 1)) if len(found) == 1 else found), True
 
 
 def onnx_bytes(program: torch.export.ExportedProgram, inputs: Tensor) -> tuple[bytes, Floats]:

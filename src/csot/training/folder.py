@@ -14,9 +14,11 @@ from pydantic import Field, model_validator
 
 from csot._core.atomic import is_partial, write_text
 from csot._core.errors import require
+from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
 from csot.runs import Run
 from csot.runs.run import MARKER
+from csot.runs.snapshots import clear_snapshots
 from csot.runs.tables import write_csv
 from csot.training.checkpoint import Checkpoints
 from csot.training.config import RunConfig, Strict
@@ -51,6 +53,10 @@ class InputFacts(Strict):
     """Number of training rows: the length of per-sample state."""
     table: dict[str, Any] | None = None
     """How columns of a table became features: `TableFeatures.as_dict`."""
+    prepared: dict[str, Any] | None = None
+    """How images or texts became features: `Preparation.as_dict`."""
+    columns: dict[str, str] | None = None
+    """Columns of a table: `label`, `text`, `image` and `id`, where they were named."""
 
     @model_validator(mode="after")
     def _fits(self) -> InputFacts:
@@ -94,6 +100,7 @@ class RunFolder:
         if force and old.exists():
             self.checkpoints.clear()
             (self.path / METRICS).unlink(missing_ok=True)
+            clear_snapshots(self.path)
         write_text(old, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
 
     def read_config(self) -> RunConfig:
@@ -102,7 +109,9 @@ class RunFolder:
             raise ValueError(f"{self.path} is not a training run: it has no {CONFIG}")
         return checked(RunConfig, read_yaml(path), str(path))
 
-    def write_inputs(self, data: TrainingData) -> None:
+    def write_inputs(self, data: TrainingData, columns: Columns | None = None) -> None:
+        # Of images and texts, `prepared` says it.
+        table = None if data.prepared is not None else data.table_features
         facts = InputFacts(
             kind=data.train.kind,
             shape=list(data.train.shape),
@@ -110,7 +119,9 @@ class RunFolder:
             mean=None if data.mean is None else list(data.mean),
             std=None if data.std is None else list(data.std),
             rows=len(data),
-            table=None if data.table_features is None else data.table_features.as_dict(),
+            table=None if table is None else table.as_dict(),
+            prepared=data.prepared,
+            columns=named_columns(columns),
         )
         text = yaml.safe_dump(facts.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_text(self.path / INPUTS, text)
@@ -164,6 +175,14 @@ class RunFolder:
                     f"{self.path} was begun with {key}={theirs.get(key)!r}, now it is "
                     f"{ours.get(key)!r}: resume with the same settings, or choose another `out`"
                 )
+
+
+def named_columns(columns: Columns | None) -> dict[str, str] | None:
+    """Names by role, of those that other data of the same form has too."""
+    if columns is None:
+        return None
+    roles = ("label", "text", "image", "id")
+    return {role: name for role in roles if (name := getattr(columns, role)) is not None} or None
 
 
 def is_first_process() -> bool:

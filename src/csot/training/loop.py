@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from csot._core.errors import naming
+from csot._core.errors import listed, naming
 from csot._core.ranks import Ranks
 from csot.data.types import TrainingData
 from csot.methods import find_method
@@ -28,11 +28,13 @@ from csot.methods.core.contract import (
     Losses,
     Method,
     Part,
+    Predictions,
     Steps,
     Stream,
 )
 from csot.nets.build import seeded
 from csot.training.build import (
+    balanced_subset,
     generator_for,
     make_optimiser,
     make_views,
@@ -40,7 +42,7 @@ from csot.training.build import (
     rows_to_train_on,
 )
 from csot.training.checkpoint import Checkpoint, Checkpoints
-from csot.training.config import RunConfig, learning_rate
+from csot.training.config import MachineConfig, RunConfig, learning_rate
 from csot.training.estimate import Estimate, Workload
 from csot.training.evaluate import (
     Evaluator,
@@ -50,11 +52,14 @@ from csot.training.evaluate import (
     evaluate,
     held_out,
 )
+from csot.training.finetune import begin_epoch
 from csot.training.gate import HeldOutTest, check_held_out
+from csot.training.hardware import describe_hardware
+from csot.training.snapshots import snapshot_epochs, snapshot_rows
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
-HOLDOUT, CHOICES, ORDER, DROPOUT, GATE = range(5)
+HOLDOUT, CHOICES, ORDER, DROPOUT, GATE, SUBSET, SHOWN = range(7)
 """Random streams."""
 
 
@@ -74,6 +79,14 @@ class Progress:
         Called with the `Workload` before the first epoch.
     on_estimate : callable
         Called with the estimated seconds that remain, after the first steps and after each epoch.
+    on_words : callable
+        Called with what a run starts from, in words.
+    on_stage : callable
+        Called with the name of a stage before the training, such as "Embedding images", how much
+        of it is done, and how much there is.
+    on_snapshot : callable
+        Called after some epochs with the epoch, a few rows, and what the first network says of
+        them.
     """
 
     on_step: Callable[[int], None] = lambda step: None
@@ -81,6 +94,9 @@ class Progress:
     on_start: Callable[[RunConfig], None] = lambda config: None
     on_ready: Callable[[Workload], None] = lambda workload: None
     on_estimate: Callable[[float], None] = lambda seconds: None
+    on_words: Callable[[str], None] = lambda words: None
+    on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
+    on_snapshot: Callable[[int, Tensor, Predictions], None] = lambda epoch, rows, seen: None
 
 
 @dataclass(frozen=True)
@@ -97,29 +113,51 @@ class Finished:
     """Whether this is the process that writes the results."""
     held_out: HeldOutTest | None = None
     """Whether held-out labels are predicted better than chance; None where none were held out."""
+    hardware: str = ""
+    """Name of the device, and the number of threads or processes."""
+    predicted: Tensor | None = None
+    """(N,) class that the network predicts for held-out rows, and for all rows if it started from
+    a posterior; else -1."""
 
 
 def run_loop(
-    config: RunConfig, data: TrainingData, checkpoints: Checkpoints, progress: Progress
+    config: RunConfig,
+    data: TrainingData,
+    checkpoints: Checkpoints,
+    progress: Progress,
+    module: nn.Module | None = None,
 ) -> Finished:
-    """Train until the last epoch, starting from the last checkpoint if there is one."""
+    """Train until the last epoch, starting from the last checkpoint if there is one.
+
+    `module` is the network of a user who passed one.
+    """
     training, seed = config.training, config.seed
     fabric = start_fabric(config)
     ranks = Ranks(fabric.global_rank, fabric.world_size)
     views = make_views(data, training.views)
     evaluator = Evaluator(views.plain, training.evaluation_batch, fabric.device, ranks)
-    rows = rows_to_train_on(data.labels, training.holdout, generator_for(seed, HOLDOUT))
+    rows = rows_to_train_on(
+        unverified(data), training.holdout, generator_for(seed, HOLDOUT), training.holdout_least
+    )
     context = Context(
-        labels=data.labels.to(fabric.device),
+        labels=data.targets.to(fabric.device),
         rows=rows,
         num_classes=len(data.class_names),
         epochs=training.epochs,
         batch_size=training.batch_size,
         views=views,
-        make_network=network_factory(data, training, seed, compiled=config.machine.compile),
+        make_network=network_factory(
+            data, training, seed, compiled=config.machine.compile, module=module
+        ),
         predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
         ranks=ranks,
+        locked=None if data.verified is None else data.verified >= 0,
+        posterior=starting_posterior(data),
     )
+    context.predict_weak = lambda network, wanted: evaluator.predictions(
+        network, data.train, wanted, views.weak, context.generator
+    )
+    key = selection_key(training.select_on, data)
     kind = find_method(config.method)
     with seeded(seed):
         method = kind(context, kind.Settings.model_validate(config.settings))
@@ -132,20 +170,28 @@ def run_loop(
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     workload = workload_of(config, method, len(rows), fabric.device.type, len(history))
     estimate = Estimate(workload, progress.on_estimate)
+    shown = snapshot_rows(rows, training.snapshot_rows, generator_for(seed, SHOWN))
     if fabric.is_global_zero:
         progress.on_ready(workload)
     for epoch in range(len(history) + 1, training.epochs + 1):
         context.generator = generator_for(seed, CHOICES, epoch)
         context.order = generator_for(seed, ORDER, epoch)
+        if training.subset is not None:
+            size = training.subset * training.batch_size
+            generator = generator_for(seed, SUBSET, epoch)
+            context.rows = balanced_subset(rows, data.labels, size, generator)
+        begin_epoch(method, epoch)
         rate = set_learning_rate(optimiser, method, config, epoch)
         record: Record = {"epoch": epoch, "learning_rate": rate}
         # Dropout takes no generator: it draws from the global one, which is restored afterwards.
         with seeded(generator_for(seed, DROPOUT, epoch, ranks.rank).initial_seed()):
+            began = time.perf_counter()
             with torch.no_grad():
                 record |= method.begin_epoch(epoch)
+            record["relabel_seconds"] = time.perf_counter() - began
             method.train()
             means = MeanLosses()
-            batches = fetch_batches(method.steps(epoch), data, context)
+            batches = turn_batches(method, epoch, data, context)
             for step, batch in enumerate(batches, 1):
                 losses: Losses = wrapped(batch)
                 if not losses:
@@ -177,11 +223,15 @@ def run_loop(
         is_last = epoch == training.epochs
         if is_last or epoch % training.evaluate_every == 0:
             record |= evaluate(method, data, rows, evaluator)
+        if len(shown) and epoch in snapshot_epochs(training.epochs):
+            seen = evaluator.predictions(method.network, data.train, shown)
+            if fabric.is_global_zero:
+                progress.on_snapshot(epoch, shown, seen)
         record["seconds"] = time.perf_counter() - started
         history.append(record)
-        is_best = best_epoch(history) == epoch
+        is_best = best_epoch(history, key) == epoch
         if fabric.is_global_zero:
-            is_record = is_best and "holdout_accuracy" in record
+            is_record = is_best and key in record
             if is_last or is_record or epoch % training.checkpoint_every == 0:
                 state = {"optimiser": optimiser.state_dict(), "history": history}
                 checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
@@ -190,16 +240,45 @@ def run_loop(
 
     fabric.barrier()
     context.generator = generator_for(seed, CHOICES, training.epochs + 1)
+    context.rows = rows
     method.eval()
     with torch.no_grad():
         judgement = method.judge()
     tested = None
+    predicted = torch.full((len(data),), -1)
     held = held_out(len(data), rows).nonzero()[:, 0]
+    asked = held if data.posterior is None else torch.arange(len(data))
+    if len(asked):
+        found = evaluator.log_probs(method, method.predict, data.train.subset(asked))
+        predicted[asked] = found.argmax(-1).cpu()
     if len(held):
-        found = evaluator.log_probs(method, method.predict, data.train.subset(held))
         generator = generator_for(seed, GATE)
-        tested = check_held_out(found.argmax(-1).cpu(), data.labels[held], generator)
-    return Finished(history, best_epoch(history), judgement, rows, fabric.is_global_zero, tested)
+        tested = check_held_out(predicted[held], data.labels[held], generator)
+    return Finished(
+        history,
+        best_epoch(history, key),
+        judgement,
+        rows,
+        fabric.is_global_zero,
+        tested,
+        describe_hardware(fabric.device, ranks.world),
+        predicted,
+    )
+
+
+def unverified(data: TrainingData) -> Tensor:
+    """(N,) given labels, -1 where a label is missing or verified: verified rows are trained on."""
+    if data.verified is None:
+        return data.labels
+    return torch.where(data.verified >= 0, -1, data.labels)
+
+
+def starting_posterior(data: TrainingData) -> Tensor | None:
+    """What to start from, (N, C); a verified label is certain."""
+    if data.posterior is None or data.verified is None:
+        return data.posterior
+    certain = torch.nn.functional.one_hot(data.verified.clamp(min=0), len(data.class_names))
+    return torch.where(data.verified[:, None] >= 0, certain.to(data.posterior), data.posterior)
 
 
 def start_fabric(config: RunConfig) -> Fabric:
@@ -213,7 +292,7 @@ def start_fabric(config: RunConfig) -> Fabric:
         accelerator=machine.accelerator,
         devices=devices,
         num_nodes=max(1, processes // devices),
-        precision=machine.precision,
+        precision=choose_precision(machine),
         strategy=parallel if processes > 1 else "auto",
     )
     fabric.launch()
@@ -226,6 +305,15 @@ def start_fabric(config: RunConfig) -> Fabric:
             "processes: choose a multiple of their number"
         )
     return fabric
+
+
+def choose_precision(machine: MachineConfig) -> Literal["32-true", "16-mixed", "bf16-mixed"]:
+    """As asked for; "auto" is mixed precision on a GPU."""
+    if machine.precision != "auto":
+        return machine.precision
+    if machine.accelerator not in ("auto", "cuda", "gpu") or not torch.cuda.is_available():
+        return "32-true"
+    return "bf16-mixed" if torch.cuda.is_bf16_supported() else "16-mixed"
 
 
 def destroy_process_group() -> None:
@@ -279,6 +367,18 @@ def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> li
     return history
 
 
+def turn_batches(
+    method: Method, epoch: int, data: TrainingData, context: Context
+) -> Iterator[Batch]:
+    """Yield the batches of all turns of an epoch; between turns the method evaluates again."""
+    for turn in range(method.turn_count(epoch)):
+        if turn:
+            with torch.no_grad():
+                method.begin_turn(epoch, turn)
+            method.train()
+        yield from fetch_batches(method.steps(epoch), data, context)
+
+
 def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterator[Batch]:
     """Load this process's share of each step on the device; files are read one step ahead."""
 
@@ -295,15 +395,29 @@ def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterato
     return batches if data.root is None else prefetch(batches)
 
 
-def best_epoch(history: list[Record]) -> int:
-    """The epoch of highest accuracy on the noisy held-out rows; without any, the last epoch.
+def selection_key(select_on: str | None, data: TrainingData) -> str:
+    """The record by which the best epoch is chosen: the noisy held-out rows, or a clean set."""
+    if select_on is None:
+        return "holdout_accuracy"
+    names = [test.name for test in data.tests[1:]]
+    if select_on not in names:
+        there = f"there are {listed(names)}" if names else "there is none"
+        raise ValueError(
+            f"select_on {select_on!r} is not a further set of {data.name} besides its test set: "
+            f"{there}"
+        )
+    return f"test_accuracy_{select_on}"
+
+
+def best_epoch(history: list[Record], key: str = "holdout_accuracy") -> int:
+    """The epoch of highest accuracy by `key`, on noisy held-out rows; without any, the last epoch.
 
     With few and noisy rows epochs are often equal: the last of them has trained the longest.
     """
-    judged = [record for record in history if "holdout_accuracy" in record]
+    judged = [record for record in history if key in record]
     if not judged:
         return int(history[-1]["epoch"])
-    chosen = max(judged, key=lambda record: (record["holdout_accuracy"], record["epoch"]))
+    chosen = max(judged, key=lambda record: (record[key], record["epoch"]))
     return int(chosen["epoch"])
 
 

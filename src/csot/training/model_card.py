@@ -7,7 +7,9 @@ from typing import Any
 
 from csot._core.text import one_line
 from csot.data.readers.inputs import Wanted
+from csot.runs.accuracies import measured_accuracies
 from csot.training.config import RunConfig
+from csot.training.inputs import RunInputs
 
 SHOWN = 50
 """Classes that are listed."""
@@ -17,19 +19,19 @@ def model_card(
     file: str,
     summary: Mapping[str, Any],
     config: RunConfig,
-    wanted: Wanted,
+    inputs: RunInputs,
     *,
     epoch: int,
     checked: str,
 ) -> str:
     """Markdown. Every number is from the summary of the run; what is not known is said to be."""
     sections = {
-        "Use": use_lines(wanted, checked),
+        "Use": use_lines(inputs, checked),
         "Data": data_lines(summary, config),
         "Noise found": noise_lines(summary),
         "Settings": settings_lines(config, epoch),
         "Accuracy": accuracy_lines(summary),
-        "Limits": limit_lines(summary, wanted),
+        "Limits": limit_lines(summary, inputs.wanted),
     }
     body = "\n\n".join(
         f"## {title}\n\n" + "\n".join(f"- {one_line(line)}" for line in lines)
@@ -38,23 +40,12 @@ def model_card(
     return f"# {one_line(file)}\n\n{body}\n"
 
 
-def use_lines(wanted: Wanted, checked: str) -> list[str]:
-    shape = ", ".join(map(str, wanted.shape))
-    if wanted.kind == "images":
-        given = (
-            f"uint8 images (N, {shape}): shorter side scaled, centre cut out, RGB; normalisation "
-            "is inside"
-        )
-        if wanted.shape[0] == 1:
-            given = f"uint8 images (N, {shape}) of one channel; normalisation is inside"
-    else:
-        given = f"float32 features (N, {shape})"
-        if wanted.table_features is not None:
-            given += f", made by csot of the columns {', '.join(wanted.table_features.names)}"
+def use_lines(inputs: RunInputs, checked: str) -> list[str]:
+    wanted = inputs.wanted
     names = ", ".join(wanted.class_names[:SHOWN])
     more = len(wanted.class_names) - SHOWN
     return [
-        f"input: {given}",
+        f"input: {inputs.describe()}",
         f"output: probabilities (N, {len(wanted.class_names)})",
         f"classes, in this order: {names}{f' and {more} more' if more > 0 else ''}",
         f"checked against the run: {checked}",
@@ -87,10 +78,11 @@ def noise_lines(summary: Mapping[str, Any]) -> list[str]:
 
 
 def settings_lines(config: RunConfig, epoch: int) -> list[str]:
-    training = config.training
+    training, embedder = config.training, config.dataset.embedder
+    features = f" on features of {embedder}" if embedder else ""
     return [
         f"method {config.method}, preset {config.preset or 'none'}, seed {config.seed}",
-        f"network {training.network.name}, epoch {epoch} of {training.epochs}, "
+        f"network {training.network.name}{features}, epoch {epoch} of {training.epochs}, "
         f"batch size {training.batch_size}",
         f"{training.optimiser.name}, learning rate {training.optimiser.learning_rate:g}",
         "all others are in config.yaml of the run",
@@ -98,14 +90,7 @@ def settings_lines(config: RunConfig, epoch: int) -> list[str]:
 
 
 def accuracy_lines(summary: Mapping[str, Any]) -> list[str]:
-    lines = []
-    if summary.get("test_accuracy_last") is not None:
-        lines.append(f"test set, last epoch: {summary['test_accuracy_last']:.2%}")
-    if summary.get("test_accuracy_best") is not None:
-        lines.append(
-            f"test set, epoch {summary['best_epoch']} (best on held-out labels): "
-            f"{summary['test_accuracy_best']:.2%}"
-        )
+    lines = [f"{one.test}, {one.when}: {one.text()}" for one in measured_accuracies(summary)]
     held = summary.get("held_out")
     if isinstance(held, dict):
         lines.append(

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
-from csot.data import TableFeatures
 from csot.data.augment.view import ImageView, View
-from csot.data.readers.inputs import Inputs, Wanted, read_inputs
+from csot.data.readers.inputs import Inputs, Wanted
 from csot.data.readers.table import Columns
 from csot.data.samples import InMemory
 from csot.data.types import TrainingData
@@ -26,7 +25,9 @@ from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Evaluator, accuracy
-from csot.training.folder import INPUTS, InputFacts, RunFolder
+from csot.training.finetune import PixelFeatures, is_pretrained
+from csot.training.folder import InputFacts, RunFolder
+from csot.training.inputs import RunInputs
 
 Which = Literal["best", "last"]
 
@@ -64,15 +65,7 @@ def predict(
     Predicted
     """
     predictor = Predictor(run, checkpoint)
-    inputs = read_inputs(
-        data,
-        predictor.wanted,
-        columns=columns,
-        root=root,
-        data_dir=data_dir,
-        allow_outside=allow_outside,
-    )
-    return predictor(inputs)
+    return predictor(predictor.inputs.read(data, columns, root, data_dir, allow_outside))
 
 
 class Predictor:
@@ -84,9 +77,13 @@ class Predictor:
         Folder that `csot.train` wrote.
     checkpoint : {"last", "best"}
         The last epoch, or the best one on the noisy held-out labels.
+    backbone : nn.Module, optional
+        The module that was trained, if it was passed to `csot.train`.
     """
 
-    def __init__(self, run: str | Path, checkpoint: Which = "last") -> None:
+    def __init__(
+        self, run: str | Path, checkpoint: Which = "last", backbone: nn.Module | None = None
+    ) -> None:
         folder = RunFolder(Path(run))
         self._path = folder.path
         config, self._facts = folder.read_config(), folder.read_inputs()
@@ -96,25 +93,30 @@ class Predictor:
         self.epoch = found.epoch
         self._batch = config.training.evaluation_batch
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.inputs = RunInputs.of(self._path, self._facts)
         placeholder = empty_data(config.data, self._facts)
         with naming(folder.path, "a run that can be built again", "train it anew"):
             self._plain = make_views(placeholder, config.training.views).plain
-            self._method = rebuilt(config, placeholder, found).to(self._device).eval()
+            method = rebuilt(config, placeholder, found, backbone)
+            self._method = method.to(self._device).eval()
 
     @property
     def deployed(self) -> Deployed:
-        """Inputs as stored -> probabilities, as one module on the CPU: for export."""
-        return Deployed(self._method.networks, self._plain).cpu().eval()
+        """Inputs as stored -> probabilities, as one module on the CPU: for export.
+
+        A run on frozen features of images takes the images, if the network that makes the features
+        can be part of the module.
+        """
+        how, body = self.inputs.prepared, None
+        if how is not None and self.inputs.pixels is not None:
+            assert how.embedder is not None
+            body = PixelFeatures(how.embedder, how.divisor)
+        return Deployed(self._method.networks, self._plain, body).cpu().eval()
 
     @property
     def wanted(self) -> Wanted:
-        """The kind and shape of inputs that it takes, and its classes."""
-        facts = self._facts
-        table = None
-        if facts.table is not None:
-            with naming(self._path / INPUTS, "a description of the inputs", "train it anew"):
-                table = TableFeatures.from_dict(facts.table)
-        return Wanted(facts.kind, tuple(facts.shape), list(facts.class_names), table)
+        """The kind and shape of what its network takes, and its classes."""
+        return self.inputs.wanted
 
     def __call__(self, inputs: Inputs) -> Predicted:
         """Predict the labels of inputs; `csot.data.read_inputs` reads them."""
@@ -140,9 +142,10 @@ class Deployed(nn.Module):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, networks: nn.ModuleList, plain: View) -> None:
+    def __init__(self, networks: nn.ModuleList, plain: View, body: nn.Module | None = None) -> None:
         super().__init__()
         self.networks = copy.deepcopy(networks)
+        self.body = body
         self._is_scaled = isinstance(plain, ImageView)
         self._steps = list(plain.steps.values()) if isinstance(plain, ImageView) else []
         if isinstance(plain, ImageView):
@@ -155,6 +158,8 @@ class Deployed(nn.Module):
         values = inputs.float()
         if self._is_scaled:
             values = (values - self.mean) / self.deviation
+        if self.body is not None:
+            values = self.body(values)
         logits = [network(values).logits.float() for network in self.networks]
         return torch.stack(logits).sum(0).softmax(-1)
 
@@ -188,14 +193,20 @@ def check_size(make_network: Callable[[int], nn.Module], checkpoint: Checkpoint)
         )
 
 
-def rebuilt(config: RunConfig, data: TrainingData, checkpoint: Checkpoint) -> Method:
+def rebuilt(
+    config: RunConfig,
+    data: TrainingData,
+    checkpoint: Checkpoint,
+    module: nn.Module | None = None,
+) -> Method:
     """Build the method again, with the parameters and the state of the checkpoint."""
     # The file of pretrained weights is not needed, and may be gone.
     network = config.training.network.model_copy(update={"weights": None})
     training = config.training.model_copy(update={"network": network})
 
-    make_network = network_factory(data, training, config.seed)
-    check_size(make_network, checkpoint)
+    make_network = network_factory(data, training, config.seed, module=module)
+    if module is None and not is_pretrained(network.name):  # whose size is its own
+        check_size(make_network, checkpoint)
 
     def predict(_network: object, _rows: object) -> Predictions:
         raise AssertionError("a rebuilt method has no training data to predict")

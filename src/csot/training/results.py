@@ -17,11 +17,22 @@ from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
-from csot.runs.findings import GIVEN, IS_ISSUE, SCORE, STATUS, findings_table
+from csot.runs.accuracies import FURTHER, HELD_OUT
+from csot.runs.findings import (
+    GIVEN,
+    IS_ISSUE,
+    REASON,
+    SCORE,
+    STATUS,
+    VERIFIED,
+    findings_table,
+)
 from csot.runs.reasons import Verdicts, reasons
 from csot.runs.summary import count_findings, versions
+from csot.runs.truth import write_truth
 from csot.training.config import RunConfig
 from csot.training.folder import IMAGES, RunFolder
+from csot.training.knowledge import CleanedRun, compare_predictions, disagreeing
 from csot.training.loop import Finished, Record
 
 PICTURES = 5000
@@ -40,27 +51,32 @@ def findings_of(
     no verdict is given on any label.
     """
     given = data.labels.numpy()
-    posterior = judgement.posterior.double().cpu().numpy()
+    verified = np.full(len(given), -1) if data.verified is None else data.verified.numpy()
+    decided = verified >= 0
+    posterior = believing(judgement.posterior.double().cpu().numpy(), verified)
     best = posterior.argmax(1)
     labelled = given >= 0
-    trusted = judgement.trusted.cpu().numpy() & informative
+    trusted = (judgement.trusted.cpu().numpy() & informative) | decided
     if not informative:
-        posterior = believing(posterior, given)
+        posterior = believing(posterior, np.where(decided, verified, given))
     changes = trusted & labelled & (best != given)
     corrected = np.where(changes | ~labelled, best, given)
     status = np.where(changes, "corrected", "clean").astype(object)
     status[~trusted | ~labelled] = "uncertain"
     confidence = posterior[np.arange(len(given)), corrected]
     scores = judgement.scores.double().cpu().numpy() if informative else confidence
+    scores = np.where(decided, verified == given, scores)
     held = np.ones(len(given), dtype=bool)
     held[rows.cpu().numpy()] = False
     note = np.where(held, "held out", "" if informative else UNINFORMATIVE_NOTE).astype(object)
     note[~labelled] = "no label given"
+    note[decided] = VERIFIED
     names = np.array([*data.class_names, None], dtype=object)
     verdicts = Verdicts(posterior, given, best, posterior.max(1), corrected, changes)
     reason = reasons(verdicts, data.class_names)
     if not informative:
         reason[:] = UNINFORMATIVE_REASON
+    reason[decided] = "A person has verified the label."
     reason[held] += " Held out of training."
     return findings_table(
         pd.Index(data.ids, dtype=object),
@@ -97,6 +113,8 @@ def sample_table(data: TrainingData, findings: pd.DataFrame, folder: Path) -> pd
             for path in data.images
         ]
         return pd.DataFrame({"image": paths}, index=index)
+    if data.texts is not None:
+        return pd.DataFrame({"text": data.texts}, index=index)
     if data.train.kind != "images":
         return pd.DataFrame(index=index)
     doubtful = (findings[IS_ISSUE] | (findings[STATUS] != "clean")).to_numpy()
@@ -128,17 +146,29 @@ def write_results(
     data: TrainingData,
     noisy: NoisyLabels,
     finished: Finished,
+    cleaned: CleanedRun | None = None,
 ) -> None:
     """Write all results, the summary last: it marks the run as finished."""
     run = Run(folder.path)
     informative = finished.held_out is None or finished.held_out.informative
     findings = findings_of(data, finished.judgement, finished.rows, informative)
+    difference = None
+    if cleaned is not None and finished.predicted is not None:
+        other = (finished.predicted, cleaned.predicted)
+        difference = compare_predictions(*other, data.labels, finished.rows).as_dict()
+        difference["run"] = str(cleaned.path)
+        findings[REASON] += disagreeing(*other, data.class_names)
     posterior = finished.judgement.posterior.double().cpu().numpy()
     if not informative:
         posterior = believing(posterior, data.labels.numpy())
+    if data.verified is not None:
+        posterior = believing(posterior, data.verified.numpy())
     samples = sample_table(data, findings, folder.path)
     folder.write_metrics(finished.history)
     run.write_findings(findings)
+    if data.true_labels is not None:
+        names = [*data.class_names, None]
+        write_truth(run, findings.index, [names[k] for k in data.true_labels.tolist()])
     run.write_samples(samples)
     run.write_probabilities(posterior.astype(np.float32))
     if finished.judgement.features is not None:
@@ -152,7 +182,8 @@ def write_results(
         only_flagged=True,
         image_root=data.root if data.images is not None else None,
     )
-    run.write_summary(summary_of(config, data, noisy, finished, findings, posterior))
+    summary = summary_of(config, data, noisy, finished, findings, posterior)
+    run.write_summary({**summary, "from_clean": difference})
 
 
 def summary_of(
@@ -184,8 +215,10 @@ def summary_of(
         "seed": config.seed,
         "epochs": len(history),
         "best_epoch": finished.best_epoch,
+        "selected_on": config.training.select_on or HELD_OUT,
         **accuracies(history, finished.best_epoch),
         "seconds": history[-1]["seconds"],
+        "hardware": finished.hardware,
         "settings": config.model_dump(mode="json"),
         "versions": versions("lightning-fabric", "kornia"),
         "source": {**data.source, "root": str(data.root.resolve())} if data.root else data.source,
@@ -200,19 +233,37 @@ def principal_axes(features: npt.NDArray[np.float64], axes: int = 64) -> npt.NDA
     return np.asarray(centred @ vectors[:, ::-1][:, :axes])
 
 
-def accuracies(history: list[Record], best_epoch: int) -> dict[str, float]:
-    """Test accuracy at the epoch chosen by the noisy held-out rows, at the last, and the highest.
+def accuracies(history: list[Record], best_epoch: int) -> dict[str, Any]:
+    """Accuracies on the test sets; those of all but the first are in `further_tests`, by name.
 
-    The highest is for comparison with papers that report it; nothing is chosen by it.
+    Each at the epoch chosen by the noisy held-out rows (`best`), at the last (`last`), and the
+    highest (`peak`), which is for comparison with papers that report it; nothing is chosen by it.
     """
-    tested = [record["test_accuracy"] for record in history if "test_accuracy" in record]
-    if not tested:
+    columns = {name for record in history for name in record if name.startswith("test_accuracy")}
+    if not columns:
         return {}
+    further = sorted(name.removeprefix("test_accuracy_") for name in columns - {"test_accuracy"})
+    first = _three(history, best_epoch, "test_accuracy", "test_accuracy")
+    first |= _three(history, best_epoch, "test_top5", "test_top5")
     return {
-        "test_accuracy_best": history[best_epoch - 1]["test_accuracy"],
-        "test_accuracy_last": tested[-1],
-        "test_accuracy_peak": max(tested),
+        **first,
+        FURTHER: {
+            name: _three(history, best_epoch, f"test_accuracy_{name}", "accuracy")
+            | _three(history, best_epoch, f"test_top5_{name}", "top5")
+            for name in further
+        },
     }
+
+
+def _three(
+    history: list[Record], best_epoch: int, column: str, name: str
+) -> dict[str, float | None]:
+    """A column of the history at its three epochs; nothing where it was not measured."""
+    values = [record[column] for record in history if column in record]
+    if not values:
+        return {}
+    best = history[best_epoch - 1].get(column)
+    return {f"{name}_best": best, f"{name}_last": values[-1], f"{name}_peak": max(values)}
 
 
 def realised_noise(data: TrainingData, noisy: NoisyLabels) -> dict[str, Any]:

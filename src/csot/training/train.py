@@ -8,21 +8,30 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from torch import Tensor, nn
 
+from csot._core.errors import DataError
 from csot._core.files import refuse_overlap
 from csot.data.datasets.registry import read_training_data
 from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
 from csot.figures import write_history
+from csot.methods import find_method
+from csot.methods.core.contract import Predictions
 from csot.report import write_report
 from csot.runs import Run
-from csot.training.build import generator_for
+from csot.training.build import IN_MEMORY, generator_for
 from csot.training.config import RunConfig
+from csot.training.finetune import is_pretrained, wanted_inputs
 from csot.training.folder import RunFolder, is_first_process
+from csot.training.knowledge import CleanedRun, with_consensus, with_verified
 from csot.training.loop import Progress, run_loop
+from csot.training.prepared import Place, read_pending
 from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
+from csot.training.snapshots import snapshot_writer
+from csot.training.start import Start, choose_start
 
 NOISE_STREAM = 17
 """Random stream of the label noise, distinct from all streams of the loop."""
@@ -46,6 +55,14 @@ class Source:
         Download a public data set that is missing.
     allow_outside : bool
         Read images that lie outside of the data folder.
+    cache : Path, optional
+        Folder that embeddings, and scaled copies of images, are kept in for several runs; by
+        default the run keeps its embeddings, and images are decoded anew.
+    verified : Path, optional
+        CSV file with the columns id and label: decisions that are final.
+    from_clean : Path, optional
+        A run of `csot.clean_dataset` on the same data: training starts from what it says about
+        each label, and from its embeddings.
     """
 
     data_dir: Path | None = None
@@ -54,6 +71,22 @@ class Source:
     root: Path | None = None
     download: bool = False
     allow_outside: bool = False
+    cache: Path | None = None
+    verified: Path | None = None
+    from_clean: Path | None = None
+
+    def place(self, path: Path, out: Path) -> Place:
+        """Where to read images or texts that are embedded."""
+        return Place(
+            path,
+            out,
+            self.columns or Columns(),
+            root=self.root,
+            test=self.test,
+            allow_outside=self.allow_outside,
+            cache=self.cache,
+            known=self.from_clean,
+        )
 
 
 @dataclass(frozen=True)
@@ -84,6 +117,8 @@ def train(
     out: str | Path,
     method: str = "csot",
     preset: str | None = None,
+    backbone: str | nn.Module | None = None,
+    frozen: bool | None = None,
     noise: str = "none",
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
@@ -108,6 +143,14 @@ def train(
         One of ``csot.methods.method_names()``.
     preset : str, optional
         A preset of the package, or a .yaml file; by default the one named like the data, if any.
+    backbone : str or nn.Module, optional
+        What to start from: "efficientnet-lite0" (the default for photographs),
+        "efficientnet-lite2", "hf:NAME" or "timm:NAME"; of texts a model of sentence-transformers.
+        "preact_resnet18" and the other networks of `csot.nets` start from scratch. A module of your
+        own returns logits, or logits and features; it is copied, and `csot.load` needs it again.
+    frozen : bool, optional
+        Whether a pretrained network stays as it is: images are embedded once, and a small network
+        is trained on the features. By default it does where there is no GPU.
     noise : str
         Noise to add to the labels, which are then taken to be right: "sym:0.5", "asym:0.4" ...
         True labels are used for evaluation only.
@@ -142,17 +185,37 @@ def train(
     """
     source, progress = source or Source(), progress or Progress()
     name = data.name if isinstance(data, TrainingData) else str(data)
+    start = Start(preset or preset_for(name))
+    module = None
+    if isinstance(backbone, nn.Module):
+        module = backbone
+        own = {"network.name": f"{IN_MEMORY}{type(module).__name__}"}
+        start = replace(start, settings=own)
+    elif not isinstance(data, TrainingData):
+        start = choose_start(
+            name,
+            source.columns or Columns(),
+            preset=preset,
+            backbone=backbone,
+            frozen=frozen,
+            settings=settings or {},
+            accelerator=str((machine or {}).get("accelerator", "auto")),
+        )
+    elif backbone is not None:
+        start = replace(start, settings={"network.name": backbone})
     config = make_config(
         name,
         method,
-        preset=preset or preset_for(name),
+        preset=start.preset,
         noise=noise,
         seed=seed,
-        overrides=settings,
-        machine=machine,
+        overrides={**start.settings, **(settings or {})},
+        machine={**({"precision": start.precision} if start.precision else {}), **(machine or {})},
     )
     if is_first_process():
         progress.on_start(config)
+        if start.words:
+            progress.on_words(start.words)
     trained = train_configured(
         config,
         out=out,
@@ -163,6 +226,7 @@ def train(
         tensorboard=tensorboard,
         excel_safe=excel_safe,
         progress=progress,
+        module=module,
     )
     if trained.summary:
         write_report(Run.open(trained.path), allow_outside=source.allow_outside)
@@ -181,6 +245,7 @@ def train_configured(
     tensorboard: bool = False,
     excel_safe: bool = False,
     progress: Progress | None = None,
+    module: nn.Module | None = None,
 ) -> Trained:
     """`train` for a complete configuration; writes neither a report nor figures."""
     if data is None and Path(config.data).exists():
@@ -189,23 +254,42 @@ def train_configured(
     writers: list[Callable[[list[dict[str, float]]], None]] = [folder.write_metrics]
     if tensorboard:
         writers.append(folder.tensorboard_writer())
-    original = read_source(config, source) if data is None else data
-    noisy = parse_noise(config.noise).apply(original, generator_for(config.seed, NOISE_STREAM))
-    labelled = with_noise(original, noisy)
-    if is_first_process():
-        folder.prepare(config, labelled.source, resume=resume, force=force)
-        folder.write_inputs(labelled)
-        Run(folder.path).write_excel_safe(excel_safe)
     callbacks = progress or Progress()
+    noise = parse_noise(config.noise)
+    check_knowledge(config, source)
+
+    def prepare(found: dict[str, str]) -> None:
+        if is_first_process():
+            folder.prepare(config, found, resume=resume, force=force)
+
+    pending = None
+    if data is None and config.dataset.embedder is not None:
+        pending = read_pending(source.place(Path(config.data), folder.path), config.dataset)
+        prepare(pending.source)  # embeddings are kept in the folder
+        data = pending.embed(callbacks.on_stage)
+    original = read_source(config, source) if data is None else data
+    noisy = noise.apply(original, generator_for(config.seed, NOISE_STREAM))
+    labelled, cleaned = with_knowledge(with_noise(original, noisy), source)
+    if pending is None:
+        prepare(labelled.source)
+    if is_first_process():
+        folder.write_inputs(labelled, source.columns)
+        Run(folder.path).write_excel_safe(excel_safe)
+    keep_snapshot = snapshot_writer(folder.path, labelled)
 
     def on_epoch(history: list[dict[str, float]]) -> None:
         for write in writers:
             write(history)
         callbacks.on_epoch(history)
 
-    finished = run_loop(config, labelled, folder.checkpoints, replace(callbacks, on_epoch=on_epoch))
+    def on_snapshot(epoch: int, rows: Tensor, seen: Predictions) -> None:
+        keep_snapshot(epoch, rows, seen)
+        callbacks.on_snapshot(epoch, rows, seen)
+
+    extended = replace(callbacks, on_epoch=on_epoch, on_snapshot=on_snapshot)
+    finished = run_loop(config, labelled, folder.checkpoints, extended, module)
     if finished.is_first:
-        write_results(folder, config, labelled, noisy, finished)
+        write_results(folder, config, labelled, noisy, finished, cleaned)
     return Trained(
         path=folder.path,
         summary=folder.run().read_summary() if finished.is_first else {},
@@ -215,18 +299,50 @@ def train_configured(
 
 
 def read_source(config: RunConfig, source: Source) -> TrainingData:
-    """Read the data that a configuration names."""
-    return read_training_data(
+    """Read the data that a configuration names, as its network wants it."""
+    name, size = config.training.network.name, config.dataset.image_size
+    wanted = wanted_inputs(name) if is_pretrained(name) else None
+    if wanted is not None and Path(config.data).exists():
+        size = size or wanted.side
+    data = read_training_data(
         config.data if not Path(config.data).exists() else Path(config.data),
         data_dir=source.data_dir,
         test=source.test,
         columns=source.columns,
         root=source.root,
-        image_size=config.dataset.image_size,
+        image_size=size,
         download=source.download,
         allow_outside=source.allow_outside,
         limit=config.dataset.limit,
+        whole=config.dataset.whole,
+        cache=source.cache,
     )
+    if wanted is None or data.train.kind != "images":
+        return data
+    return replace(data, mean=wanted.mean, std=wanted.std)
+
+
+def check_knowledge(config: RunConfig, source: Source) -> None:
+    """Raise before any work is done if what is known of the labels cannot be used."""
+    if source.verified is not None and not source.verified.exists():
+        raise DataError(f"{source.verified} does not exist (`verified`)")
+    if source.from_clean is not None:
+        Run.open(source.from_clean)
+        if not find_method(config.method).uses_posterior:
+            raise DataError(
+                f"`from_clean` {source.from_clean}: {config.method} cannot start from "
+                "probabilities; leave it out, or train by csot"
+            )
+
+
+def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, CleanedRun | None]:
+    """Add what is known of the labels: verified ones, a consensus, the run of a cleaner."""
+    if source.verified is not None:
+        data = with_verified(data, source.verified)
+    if source.from_clean is None:
+        return with_consensus(data), None
+    cleaned = CleanedRun.read(source.from_clean, data)
+    return replace(data, posterior=cleaned.posterior), cleaned
 
 
 def with_noise(data: TrainingData, noisy: NoisyLabels) -> TrainingData:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from csot.data.augment.view import Draws, Step, View, check_rows, uniform
+from csot.data.augment.view import Draws, Step, View, check_rows, integers, uniform
 
 # The strong view of small grey images, such as 8x8 digits.
 #
@@ -80,17 +80,21 @@ def _centres(size: int, device: torch.device) -> Tensor:
 class FeatureView(View):
     """x -> x + noise * scale * N(0, 1), each feature set to its `centre` at the rate `dropout`.
 
-    What is kept is not enlarged: the spread of a feature stays what it is in the plain view.
+    What is kept is not enlarged: the spread of a feature stays what it is in the plain view. Of
+    inputs with stored views (B, views, D) it takes one of the first `stored` at random.
     """
 
     scale: Tensor
     centre: Tensor
     noise: float = 0.0
     dropout: float = 0.0
+    stored: int = 1
 
     def draw(self, count: int, generator: torch.Generator) -> Draws:
         values = {}
         size = (count, len(self.scale))
+        if self.stored > 1:
+            values["stored"] = integers(generator, count, self.stored)
         if self.noise:
             values["noise"] = torch.randn(size, generator=generator) * (self.noise * self.scale)
         if self.dropout:
@@ -99,6 +103,10 @@ class FeatureView(View):
 
     def __call__(self, inputs: Tensor, draws: Draws) -> Tensor:
         check_rows(inputs, draws)
+        if inputs.ndim == 3:
+            chosen = draws.values.get("stored", torch.zeros(len(inputs), dtype=torch.int64))
+            rows = torch.arange(len(inputs), device=inputs.device)
+            inputs = inputs[rows, chosen.to(inputs.device)]
         outputs = inputs.float()
         if self.noise:
             outputs = outputs + draws.values["noise"].to(inputs.device)

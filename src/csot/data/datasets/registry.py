@@ -52,12 +52,15 @@ def read_training_data(
     allow_outside: bool = False,
     limit: int | None = None,
     seed_for_limit: int = 0,
+    whole: bool = False,
+    cache: Path | None = None,
 ) -> TrainingData:
     """`data` is one of `dataset_names()`, whose files are in `data_dir`, or a path.
 
     `test`, `columns` and `root` belong to a path. `limit` keeps that many training rows, as many
     of each class as there can be; `seed_for_limit` alone decides which ones. Images outside of the
-    data folder are read only with `allow_outside`.
+    data folder are read only with `allow_outside`. Scaled images of a path are kept in `cache`.
+    With `whole` training images that are files are not cut to squares, see `ImageFiles`.
     """
     path = Path(data)
     columns = None if columns == Columns() else columns
@@ -66,18 +69,23 @@ def read_training_data(
         for parameter, value in given.items():
             if value is not None:
                 raise DataError(f"{data} brings its own test set and labels: drop {parameter}")
-        request = Request(data_dir or DATA_DIR, download, image_size, allow_outside)
+        request = Request(data_dir or DATA_DIR, download, image_size, allow_outside, whole)
         found = readers()[data](data, request)
     elif path.exists():
-        found = read_path(path, test, columns, root, image_size, allow_outside)
+        found = read_path(path, test, columns, root, image_size, allow_outside, cache)
     else:
         raise _unknown(str(data))
+    if whole and not found.train.whole:
+        raise DataError(f"{data}: `whole` is for webvision and clothing1m, whose images are files")
     if image_size is not None and found.train.shape[-1] != image_size:
         raise DataError(
             f"{data} has samples of shape {found.train.shape}: `image_size` {image_size} is for "
             "image files"
         )
-    return found if limit is None else found.take(balanced_rows(found, limit, seed_for_limit))
+    if limit is None:
+        return found
+    labels = found.labels if found.true_labels is None else found.true_labels
+    return found.take(balanced_rows(labels, limit, seed_for_limit))
 
 
 def _unknown(name: str) -> DataError:
@@ -90,12 +98,8 @@ def _unknown(name: str) -> DataError:
     return DataError(f"{name} is neither a path nor one of {listed(names, len(names))}{hint}")
 
 
-def balanced_rows(data: TrainingData, limit: int, seed: int) -> Tensor:
-    """`limit` row numbers in rising order, the same number of each class where it has them.
-
-    Classes are those of the true labels where they are known, else of the given ones.
-    """
-    labels = data.labels if data.true_labels is None else data.true_labels
+def balanced_rows(labels: Tensor, limit: int, seed: int) -> Tensor:
+    """`limit` row numbers in rising order, the same number of each class where it has them."""
     classes, counts = np.unique(labels.numpy(), return_counts=True)
     if limit < len(classes):
         raise DataError(f"`limit` {limit} is less than one row for each of {len(classes)} classes")

@@ -106,10 +106,10 @@ def _from_path(
             "labels with `label`, and one of ids with `id`"
         )
     warn_skipped(path, data)
-    return Inputs(samples, data.ids, _labels(data, wanted, path))
+    return Inputs(samples, data.ids, labels_of(data, wanted, path))
 
 
-def _labels(data: LabelledData, wanted: Wanted, path: Path) -> torch.Tensor | None:
+def labels_of(data: LabelledData, wanted: Wanted, path: Path) -> torch.Tensor | None:
     """Sub-folders of images are labels only if one of them is a class that the network knows."""
     present = {str(label) for label in data.labels if label is not None}
     if not present or (data.kind == "images" and not present & set(wanted.class_names)):

@@ -19,22 +19,25 @@ SAMPLED = 64
 """Images whose sizes decide on one for all."""
 
 
-def samples_of(data: LabelledData, size: int | None, where: str | Path) -> Samples:
+def samples_of(
+    data: LabelledData, size: int | None, where: str | Path, cache: Path | None = None
+) -> Samples:
     """Images of ``size`` pixels, else of their common size; or features.
+
+    Scaled images are kept in the folder ``cache``, if there is one.
 
     Columns of a table that are all plain numbers are left as they are; others are scaled.
     """
     if data.texts is not None:
         raise DataError(
-            "training is on images or features, not on texts: embed them first, and pass an .npz "
-            "file with features and labels"
+            f"{where} holds texts, which are trained on as features: leave out the network"
         )
     if data.images is not None:
         if data.features is not None:
             raise DataError(
                 f"{where}: training is on images or on columns, not both: leave out `features`"
             )
-        return ImageFiles(data.images, size or common_size(data.images))
+        return ImageFiles(data.images, size or common_size(data.images), cache)
     assert data.features is not None
     columns = data.table_features
     is_scaled = columns is not None and not columns.is_plain

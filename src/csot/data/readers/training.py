@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from csot._core.errors import DataError, DataWarning, require
+from csot._core.pictures import fault
 from csot.data.columns import TableFeatures
 from csot.data.labels import class_names_of, encode
 from csot.data.readers.arrays import ArraySplits, read_array_splits
@@ -14,6 +17,7 @@ from csot.data.readers.path import read_data
 from csot.data.readers.table import Columns
 from csot.data.readers.table_file import is_table
 from csot.data.readers.tensors import common_size, samples_of, warn_skipped
+from csot.data.samples import Samples
 from csot.data.types import IMAGENET_MEAN, IMAGENET_STD, LabelledData, TestSet, TrainingData
 
 TRAIN_FOLDERS = ("train", "training")
@@ -28,45 +32,76 @@ def read_path(
     root: Path | None = None,
     image_size: int | None = None,
     allow_outside: bool = False,
+    cache: Path | None = None,
 ) -> TrainingData:
-    """Training data at `path`; `test` is of the same kind."""
+    """Training data at `path`; `test` is of the same kind. Scaled images are kept in `cache`."""
     splits = read_array_splits(path) if columns is None and root is None else None
     if splits is not None:
         return _from_arrays(path, splits, test, allow_outside)
     if path.is_dir() or (columns is not None and columns.image is not None):
         require("PIL.Image", "train", "reading images")  # before a reader names another extra
+    sets = read_sets(path, test, columns, root, allow_outside)
+    images = sets.train.images
+    size = image_size if images is None else image_size or common_size(images)
+    return assemble(
+        sets,
+        samples_of(sets.train, size, path, cache),
+        [samples_of(data, size, place, cache) for _, place, data in sets.tests],
+        mean=None if images is None else IMAGENET_MEAN,
+        std=None if images is None else IMAGENET_STD,
+    )
+
+
+@dataclass(frozen=True)
+class Sets:
+    """What was read at a path: the training set, and test sets with their names and paths."""
+
+    path: Path
+    train: LabelledData
+    tests: list[tuple[str, Path, LabelledData]]
+
+
+def read_sets(
+    path: Path,
+    test: Path | None = None,
+    columns: Columns | None = None,
+    root: Path | None = None,
+    allow_outside: bool = False,
+    check: Callable[[Path], str | None] = fault,
+) -> Sets:
+    """The training set at `path` and its test sets; `test` is one of the same kind."""
     train_path, tests = _split_folders(path)
     if test is not None:
         tests = [("test", test)]
-    data = _read(train_path, allow_outside, columns, root)
-    size = image_size if data.images is None else image_size or common_size(data.images)
-    images = data.images
-    made = TrainingData(
-        name=_name(path),
-        train=samples_of(data, size, path),
-        labels=encode(data.labels, class_names_of(data), str(path)),
-        class_names=class_names_of(data),
+    train = _read(train_path, allow_outside, columns, root, check=check)
+    fitted = train.table_features
+    read = [
+        (name, place, _read_test(place, allow_outside, columns, root, fitted))
+        for name, place in tests
+    ]
+    return Sets(path, train, read)
+
+
+def assemble(sets: Sets, train: Samples, tests: Sequence[Samples], **more: Any) -> TrainingData:
+    """Training data of what was read, and of the samples made of it."""
+    data, names = sets.train, class_names_of(sets.train)
+    return TrainingData(
+        name=_name(sets.path),
+        train=train,
+        labels=encode(data.labels, names, str(sets.path)),
+        class_names=names,
         ids=data.ids,
-        tests=[],
-        mean=None if images is None else IMAGENET_MEAN,
-        std=None if images is None else IMAGENET_STD,
-        root=None if images is None else data.root,
-        images=images,
-        table_features=data.table_features,
-        source=_source(path, data),
-    )
-    return replace(
-        made,
         tests=[
-            _test(
-                name,
-                _read_test(place, allow_outside, columns, root, data.table_features),
-                made.class_names,
-                place,
-                size,
-            )
-            for name, place in tests
+            _test(name, found, samples, names, place)
+            for (name, place, found), samples in zip(sets.tests, tests, strict=True)
         ],
+        root=None if data.images is None else data.root,
+        images=data.images,
+        texts=data.texts,
+        table_features=data.table_features,
+        votes=data.votes,
+        source=source_of(sets.path, data),
+        **more,
     )
 
 
@@ -77,9 +112,10 @@ def _from_arrays(
     names = class_names_of(splits.train)
     tests = []
     if test is not None:
-        tests = [_test("test", _read_test(test, allow_outside), names, test, None)]
+        found = _read_test(test, allow_outside)
+        tests = [_test("test", found, samples_of(found, None, test), names, test)]
     elif splits.test is not None:
-        tests = [_test("test", splits.test, names, path, None)]
+        tests = [_test("test", splits.test, samples_of(splits.test, None, path), names, path)]
     true = splits.true_labels
     return TrainingData(
         name=_name(path),
@@ -89,7 +125,7 @@ def _from_arrays(
         ids=splits.train.ids,
         tests=tests,
         true_labels=None if true is None else encode(true, names, f"{path}: true_labels"),
-        source=_source(path, splits.train),
+        source=source_of(path, splits.train),
     )
 
 
@@ -99,8 +135,9 @@ def _read(
     columns: Columns | None = None,
     root: Path | None = None,
     fitted: TableFeatures | None = None,
+    check: Callable[[Path], str | None] = fault,
 ) -> LabelledData:
-    data = read_data(path, columns, root, allow_outside=allow_outside, fitted=fitted)
+    data = read_data(path, columns, root, check, allow_outside=allow_outside, fitted=fitted)
     warn_skipped(path, data)
     columns_of = data.table_features
     if fitted is None and columns_of is not None and columns_of.ignored:
@@ -122,10 +159,9 @@ def _read_test(
 
 
 def _test(
-    name: str, data: LabelledData, class_names: list[str], path: Path, size: int | None
+    name: str, data: LabelledData, samples: Samples, class_names: list[str], path: Path
 ) -> TestSet:
     labels = encode(data.labels, class_names, f"{path}: test labels")
-    samples = samples_of(data, size, path)
     kept = (labels >= 0).nonzero()[:, 0]
     if len(kept) < len(labels):
         if not len(kept):
@@ -158,7 +194,8 @@ def _name(path: Path) -> str:
     return path.resolve().name if path.is_dir() else path.stem
 
 
-def _source(path: Path, data: LabelledData) -> dict[str, str]:
+def source_of(path: Path, data: LabelledData) -> dict[str, str]:
+    """Where the data is, as in the summary of a run."""
     return {
         "kind": data.kind,
         "path": str(path.resolve()),

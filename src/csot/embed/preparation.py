@@ -108,7 +108,7 @@ def features_of(
     medium = "images" if data.images is not None else "texts"
     samples = data.images if data.images is not None else data.texts
     assert samples is not None
-    advance = _counted(f"Embedding {medium}", len(samples), progress)
+    advance = counted(f"Embedding {medium}", len(samples), progress)
     embedded = planned.cache.embed(samples, advance)
     name, version = planned.embedder.name, planned.embedder.version
     if columns is None:
@@ -119,7 +119,7 @@ def features_of(
     return joined, Preparation(medium, name, version, data.table_features, divisor)
 
 
-def _counted(stage: str, total: int, progress: Progress | None) -> Callable[[int], None] | None:
+def counted(stage: str, total: int, progress: Progress | None) -> Callable[[int], None] | None:
     """`progress` for those who report how much more was done."""
     if progress is None:
         return None
