@@ -82,7 +82,7 @@ class Epochs:
             # What was known already comes first, and takes no time.
             self._stage, self._begun, self._known = stage, now, done
         elif stage not in self._timed and now - self._begun >= TIMED and done < total:
-                self._timed.add(stage)
+            self._timed.add(stage)
             left = (now - self._begun) / max(1, done - self._known) * (total - done)
             self._terminal.say(f"{stage}: {total:,}, about {duration(left)} more")
 
