@@ -27,7 +27,13 @@ from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
 from csot.clean.folds import check_groups, encode_groups, join_groups
-from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
+from csot.clean.labels import (
+    EncodedLabels,
+    as_array,
+    check_same_index,
+    encode_labels,
+    missing,
+)
 from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import CsotRounds
 from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
@@ -176,6 +182,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         encoded, locked = _encode(y, verified)
         self._check_settings()
+        check_same_index(
+            X=X, y=y, pred_probs=pred_probs, sample_ids=sample_ids, verified=verified, groups=groups
+        )
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], ensure_min_samples=2)
         index = _index_of(X, y, sample_ids, len(rows), len(encoded.index))
         if len(encoded.classes) < 2:
@@ -266,6 +275,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         encoded, locked = _encode(y, verified, self.classes_)
+        check_same_index(X=X, y=y, sample_ids=sample_ids, verified=verified)
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], reset=False)
         index = _index_of(X, y, sample_ids, len(rows), len(encoded.index))
         evidence = Evidence(

@@ -8,10 +8,11 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,20 @@ from csot.embed.preparation import (
 )
 from csot.report import write_report
 from csot.runs import Run
+from csot.runs.findings import (
+    CONFIDENCE,
+    CORRECTED,
+    GIVEN,
+    IS_ISSUE,
+    REASON,
+    SCORE,
+    suspicion_order,
+)
+from csot.runs.noise import NoiseEstimate
 from csot.runs.predictions import Predicted
+
+SHOWN_ROWS = 5
+"""In a notebook."""
 
 
 class CleanRun(Run):
@@ -71,6 +85,22 @@ class CleanRun(Run):
     def cleaner(self) -> LabelCleaner:
         """The fitted cleaner, to judge and predict other rows."""
         return Judge.open(self.path).cleaner
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the headline, the most suspicious rows, where the report is."""
+        found, summary = self.findings, self.summary
+        noise = NoiseEstimate.of_summary(summary)
+        order = suspicion_order(
+            found[IS_ISSUE].to_numpy(), found[SCORE].to_numpy(), found[GIVEN].notna()
+        )
+        worst = found.iloc[order[:SHOWN_ROWS]][[GIVEN, CORRECTED, CONFIDENCE, REASON]]
+        with pd.option_context("display.max_colwidth", None):
+            table = worst.to_html(float_format="{:.3f}".format)
+        return (
+            f"<p><b>{summary['n_issues']:,} of {summary['n_rows']:,} labels look wrong.</b> "
+            f"{'' if noise is None else escape(noise.words())}</p>{table}"
+            f"<p>Report: {escape(str(self.report_path))}</p>"
+        )
 
     def report(self, allow_outside: bool = False) -> Path:
         """Write report.html again, and return where it is."""
@@ -127,6 +157,7 @@ def clean_dataset(
     excel_safe: bool = False,
     merge_variants: bool = False,
     progress: Progress | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> CleanRun:
     """Say which labels of a data set are wrong, what they should be, and how sure that is.
 
@@ -174,6 +205,9 @@ def clean_dataset(
         Treat labels that differ only by case or spaces as one; else a warning names them.
     progress : callable, optional
         Called with the name of a stage, how much of it is done, and how much there is.
+    announce : callable, optional
+        Called with a line that says which columns of a table are used and which are ignored, once
+        it is read; it is also ``settings["uses"]`` of the summary.
 
     Returns
     -------
@@ -213,6 +247,7 @@ def clean_dataset(
         allow_outside=allow_outside,
         excel_safe=excel_safe,
         merge_variants=merge_variants,
+        announce=announce,
     )
     if request.data is not None:
         refuse_overlap(request.data, request.out)
@@ -245,6 +280,7 @@ class Request:
     allow_outside: bool
     excel_safe: bool
     merge_variants: bool
+    announce: Callable[[str], None] | None
 
     def command(self) -> list[str]:
         """`csot clean ...`, to which `--verified FILE` feeds decisions back."""
@@ -298,7 +334,7 @@ def _fit(request: Request, progress: Progress | None) -> None:
         class_prior=prior,
         duplicates=request.duplicates,
         random_state=request.seed,
-        progress=progress or False,
+        progress=_cleaning(progress) or False,
     )
     settings = _settings(request, data, planned, verified)
     with timer("clean"):
@@ -429,6 +465,8 @@ def _read_samples(
         fitted=fitted,
         merge_variants=request.merge_variants,
     )
+    if request.announce is not None and data.uses is not None:
+        request.announce(data.uses)
     for skipped in data.skipped[:3]:
         warnings.warn(f"skipped {skipped.id}: {skipped.reason}", DataWarning, stacklevel=4)
     if len(data.skipped) > 3:
@@ -481,6 +519,13 @@ def _settings(
         "seed": request.seed,
         "command": None if request.data is None else shlex.join(request.command()),
     }
+
+
+def _cleaning(progress: Progress | None) -> Progress | None:
+    """Its stages for the cleaner; a function, of which a clone of the cleaner makes no copy."""
+    if progress is None:
+        return None
+    return lambda stage, done, total: progress(f"Cleaning ({stage})", done, total)
 
 
 class _Timer:

@@ -22,7 +22,7 @@ from csot.clean.annotators.quality import (
 )
 from csot.clean.annotators.votes import Votes, encode_votes, is_long, plain
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.labels import encode_labels
+from csot.clean.labels import check_same_index, encode_labels
 from csot.ot import ConvergenceWarning
 
 Floats = npt.NDArray[np.float64]
@@ -119,6 +119,13 @@ def find_consensus(
     random_state : int
         Of the cleaner.
     """
+    check_same_index(
+        votes=None if is_long(votes) else votes,
+        features=features,
+        pred_probs=pred_probs,
+        verified=verified,
+        groups=groups,
+    )
     class_names, pred_probs, features = _plain(class_names), _plain(pred_probs), _plain(features)
     if class_names is None and pred_probs is not None:
         class_names = _numbered_classes(votes, pred_probs)
