@@ -52,6 +52,7 @@ from csot.training.evaluate import (
 )
 from csot.training.finetune import begin_epoch
 from csot.training.gate import HeldOutTest, check_held_out
+from csot.training.knowledge import starting_posterior, unverified
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
@@ -237,21 +238,6 @@ def run_loop(
         tested,
         predicted,
     )
-
-
-def unverified(data: TrainingData) -> Tensor:
-    """(N,) given labels, -1 where a label is missing or verified: verified rows are trained on."""
-    if data.verified is None:
-        return data.labels
-    return torch.where(data.verified >= 0, -1, data.labels)
-
-
-def starting_posterior(data: TrainingData) -> Tensor | None:
-    """What to start from, (N, C); a verified label is certain."""
-    if data.posterior is None or data.verified is None:
-        return data.posterior
-    certain = torch.nn.functional.one_hot(data.verified.clamp(min=0), len(data.class_names))
-    return torch.where(data.verified[:, None] >= 0, certain.to(data.posterior), data.posterior)
 
 
 def start_fabric(config: RunConfig) -> Fabric:
