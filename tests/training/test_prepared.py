@@ -278,6 +278,8 @@ def test_what_features_cannot_have(place: Path, tmp_path: Path) -> None:
     where = Place(place / "photos", tmp_path, Columns())
     with pytest.raises(DataError, match="has a size of its own"):
         read_pending(where, DataConfig(**own, image_size=32))
+    with pytest.raises(DataError, match="by one process: leave out `devices`"):
+        read_pending(where, DataConfig(**own), devices=2)
     with pytest.raises(DataError, match="stored_views 2: only images"):
         read_pending(where, DataConfig(**own, stored_views=2))
     with pytest.raises(DataError, match="is for images and texts"):

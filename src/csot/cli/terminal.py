@@ -43,28 +43,11 @@ EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 OPTIONS = frozenset(
     {
-        *(
-            "allow_outside",
-            "annotator",
-            "backbone",
-            "class_prior",
-            "data_dir",
-            "download",
-            "duplicates",
-        ),
-        *(
-            "embedder",
-            "features",
-            "force",
-            "from_clean",
-            "group",
-            "id",
-            "image",
-            "image_size",
-            "label",
-        ),
-        *("limit", "merge_variants", "min_confidence", "out", "resume", "root", "seed", "test"),
-        *("text", "verified", "votes", "with", "onnx", "torch_export"),
+        *("allow_outside", "annotator", "backbone", "cache", "class_prior", "data_dir"),
+        *("devices", "download", "duplicates", "embedder", "features", "force", "from_clean"),
+        *("group", "id", "image", "image_size", "label", "limit", "merge_variants"),
+        *("min_confidence", "onnx", "out", "resume", "root", "seed", "test", "text"),
+        *("torch_export", "verified", "votes", "with"),
     }
 )
 """Parameters of functions that are options of commands."""

@@ -339,7 +339,8 @@ def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterato
         return parts
 
     batches = map(fetch, steps)
-    return batches if data.root is None else prefetch(batches)
+    is_read = data.root is not None and data.train.kind == "images"
+    return prefetch(batches) if is_read else batches
 
 
 def best_epoch(history: list[Record]) -> int:

@@ -207,7 +207,8 @@ def train_configured(
 
     pending = None
     if data is None and config.dataset.embedder is not None:
-        pending = read_pending(source.place(Path(config.data), folder.path), config.dataset)
+        place = source.place(Path(config.data), folder.path)
+        pending = read_pending(place, config.dataset, config.machine.devices)
         prepare(pending.source)  # embeddings are kept in the folder
         data = pending.embed(callbacks.on_stage)
     original = read_source(config, source) if data is None else data
