@@ -14,7 +14,7 @@ TESTS ?= tests
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo review test pytest coverage lint bench docs fuzz browser lock test-latest test-lowest clean help
+.PHONY: demo review test pytest coverage lint bench docs gallery fuzz browser lock test-latest test-lowest clean help
 
 demo: $(VENV)/.stamp-review  ## See it work: a short tour on real data
 	$(BIN)/python -m csot.demo
@@ -42,8 +42,12 @@ lint: $(VENV)/.stamp-dev  ## Style, format and types
 bench: $(VENV)/.stamp-bench  ## The solver side by side with its peers
 	$(BIN)/python benchmarks/solver.py --budget 0.3
 
-docs: $(VENV)/.stamp-docs  ## The pages of docs/ as HTML in site/
+docs: $(VENV)/.stamp-docs gallery  ## The pages of docs/ as HTML in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Trains and cleans digits, which takes minutes; what is finished is kept in build/.
+gallery: $(VENV)/.stamp-docs  ## The pictures of docs/gallery.md
+	OMP_NUM_THREADS=1 $(BIN)/csot figures all --quick --out docs/gallery --kept build/gallery
 
 # Some hours; goes on where it was interrupted. What escapes is kept in fuzz-out/.
 fuzz: $(VENV)/.stamp-dev  ## 100,000 damaged files and requests for each reader
@@ -77,7 +81,7 @@ test-lowest: $(VENV)/.stamp-lock  ## All tests with the lowest versions that pyp
 	$(MAKE) pytest VENV=.venv-lowest PINS=.venv-lowest/pins.txt
 
 clean:  ## Remove what the targets wrote, except .venv
-	rm -rf build dist site htmlcov .coverage .coverage.* .hypothesis
+	rm -rf build dist site docs/gallery htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .venv-latest .venv-lowest
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

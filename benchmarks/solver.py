@@ -36,6 +36,7 @@ from rich.progress import track
 from rich.table import Table
 
 import csot
+from csot.figures.timing_cells import timing_problem
 from csot.ot.inner import compiled
 from csot.ot.problem import Marginals
 from csot.ot.reduce import OneShard
@@ -87,24 +88,6 @@ class Row:
         return self.ratio >= self.wanted and agrees and same
 
 
-def make_problem(n: int, c: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Predictions, features and labels as a network trained on noisy labels gives them.
-
-    Each sample has a true class; its logits favour it by a random margin, its features cluster
-    around the class, and 30 % of the labels are random.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    truth = torch.randint(0, c, (n,), generator=generator)
-    margin = 6 * torch.rand(n, generator=generator)
-    logits = 2 * torch.randn(n, c, generator=generator)
-    logits[torch.arange(n), truth] += margin
-    centres = torch.randn(c, FEATURES, generator=generator)
-    features = centres[truth] + 2 * torch.randn(n, FEATURES, generator=generator)
-    random_labels = torch.randint(0, c, (n,), generator=generator)
-    labels = torch.where(torch.rand(n, generator=generator) < 0.3, random_labels, truth)
-    return logits.softmax(-1), features, labels
-
-
 def timed(job: Callable[[], object]) -> tuple[float, object]:
     start = time.perf_counter()
     result = job()
@@ -131,7 +114,7 @@ def comparable_objective(
 
 def compare(n: int, c: int, budget: float, repeats: int, seed: int) -> Row:
     """Time both on one problem, alternating, and compare what they found."""
-    problem = make_problem(n, c, seed)
+    problem = timing_problem(n, c, seed)
     probs, features, labels = problem
     ours: list[float] = []
     theirs: list[float] = []
@@ -169,7 +152,7 @@ def compare(n: int, c: int, budget: float, repeats: int, seed: int) -> Row:
 def compare_whole(budget: float, repeats: int, seed: int) -> Row:
     """50,000 rows as one problem against the published way, batches of 1024."""
     n, c, size, wanted = WHOLE
-    probs, features, labels = make_problem(n, c, seed)
+    probs, features, labels = timing_problem(n, c, seed)
     parts = [slice(i, i + size) for i in range(0, n, size)]
 
     def by_batches(lean: bool) -> None:
@@ -257,7 +240,7 @@ def methods(budget: float, repeats: int, seed: int, console: Console) -> list[di
     for column in ("(N, C)", "method", "seconds", "inner steps", "converged"):
         table.add_column(column, justify="right")
     for n, c in track(METHOD_SIZES, description="sizes", console=console):
-        probs, features, labels = make_problem(n, c, seed)
+        probs, features, labels = timing_problem(n, c, seed)
         for method in ("newton", "scaling", "dykstra"):
             if method == "dykstra" and n * c > 100_000:
                 continue  # minutes: its whole plan is corrected in every step

@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits, make_blobs
 
-from csot.clean import LabelCleaner
+import csot
+from csot.clean import LabelCleaner, find_label_issues
+from csot.clean.annotators import find_consensus
 
 QUICK = ("linear",)
 COLUMNS = [
@@ -139,6 +141,30 @@ def test_findings_are_on_the_index_of_the_labels(blobs: Any) -> None:
     assert findings.index.equals(index)
     assert findings.index.name == "file"
     assert (findings["given_label"].to_numpy() == NAMES[y]).all()
+
+
+def test_different_indexes_of_pandas_are_an_error(blobs: Any, plain: LabelCleaner) -> None:
+    x, y = blobs
+    frame, labels = pd.DataFrame(x), pd.Series(NAMES[y])
+    shuffled = labels.sample(frac=1.0, random_state=0)
+    message = (
+        r"`X` and `y` have different pandas indexes \(0, 1, 2, \.\.\. and .*\): .*"
+        r"y\.loc\[X\.index\], or pass y\.to_numpy\(\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        fit(frame, shuffled)
+    with pytest.raises(ValueError, match="`y` and `verified` have different"):
+        fit(x, labels, verified=shuffled)
+    named = LabelCleaner(members=QUICK).fit(frame, shuffled.loc[frame.index])
+    with pytest.raises(ValueError, match="`X` and `y` have different"):
+        plain.judge(frame, pd.Series(y).iloc[::-1])
+    assert named.findings_["given_label"].tolist() == NAMES[y].tolist()
+    probs = np.eye(3)[y] * 0.7 + 0.1
+    with pytest.raises(ValueError, match="`labels` and `pred_probs` have different"):
+        find_label_issues(shuffled, pd.DataFrame(probs))
+    votes = pd.DataFrame({"ana": NAMES[y], "ben": NAMES[y]})
+    with pytest.raises(ValueError, match="`votes` and `features` have different"):
+        find_consensus(votes, frame.iloc[::-1])
 
 
 def test_sample_ids_come_before_any_index(blobs: Any) -> None:
@@ -409,6 +435,21 @@ def test_a_class_of_one_row_is_kept_and_called_uncertain() -> None:
 # Bad input ----------------------------------------------------------------------------------------
 
 
+def test_coherence_of_the_rounds_is_that_of_the_solver(
+    blobs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def recorded(*args: Any, **named: Any) -> Any:
+        seen.append((named["coherence"], named["coherence_scale"]))
+        return csot.solve(*args, **named)
+
+    monkeypatch.setattr("csot.clean.members.csot.solve", recorded)
+    fit(*blobs, members=("linear", "csot"), coherence=2, coherence_scale="classes")
+    fit(*blobs, members=("linear", "csot"))
+    assert seen == [(2.0, "classes")] * 2 + [(1.0, "absolute")] * 2
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -420,6 +461,8 @@ def test_a_class_of_one_row_is_kept_and_called_uncertain() -> None:
         ({"class_prior": [0.5, 0.6, -0.1]}, "class_prior must"),
         ({"class_prior": [np.nan] * 3}, "class_prior must"),
         ({"predict_prior": "flat"}, "predict_prior must be one of"),
+        ({"coherence": -1}, "coherence must be a number of at least 0, got -1"),
+        ({"coherence_scale": "rows"}, "coherence_scale must be one of"),
         ({"sample_ids": [1, 2]}, "sample_ids has 2 entries for 150 rows"),
         ({"verified": [True]}, r"verified has shape \(1,\) but there are 150 labels"),
         ({"verified": ["bee"] + [None] * 149}, "verified contains .*bee.* but the labels are like"),

@@ -1,5 +1,6 @@
 """Noise as the user writes it: texts, and files of transition matrices."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,49 @@ def test_a_missing_matrix_and_pickled_objects_are_refused(tmp_path: Path) -> Non
     np.save(tmp_path / "o.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match=r"not a (matrix of numbers|readable .npy array)"):
         apply(tmp_path / "o.npy")
+
+
+def made(ids: list[str], labels: list[int]) -> TrainingData:
+    samples = InMemory(torch.zeros(len(ids), 1))
+    return TrainingData("made", samples, torch.tensor(labels), ["a", "b", "c"], ids, [])
+
+
+@pytest.mark.parametrize("name", ["0.5_sym.json", "labels.npy"])
+def test_labels_from_a_file(tmp_path: Path, name: str) -> None:
+    """As DivideMix writes it; any seed gives the same labels."""
+    path, noisy = tmp_path / name, [2, 1, 0, 1]
+    if path.suffix == ".json":
+        path.write_text(json.dumps(noisy))
+    else:
+        np.save(path, np.array(noisy))
+    whole = made(["w", "x", "y", "z"], [2, 0, -1, 1])
+    found = parse_noise(f"file:{path}").apply(whole, torch.Generator().manual_seed(3))
+    assert found.labels.tolist() == [2, 1, -1, 1], "a row without a label stays without"
+    assert found.rate == pytest.approx(1 / 3)
+    assert found.description == f"labels of {name}: 1 of 3 labels changed (33.33 %)"
+    part = made(["3", "0"], [1, 1])
+    found = parse_noise(f"file:{path}").apply(part, torch.Generator())
+    assert found.labels.tolist() == [1, 2], "rows by their number in the whole"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[0, 1, 3, 0]", r"label of image 2 \(from 0\) is 3; there are 3 classes"),
+        ("[0, 1, 0.5, 0]", "not a list of whole numbers"),
+        ('{"labels": [0]}', "holds a dict: a JSON list"),
+        ("[0, 1", "not a list of labels|not JSON"),
+        ("[0, 1]", r"has 2 labels, made has 4 training rows"),
+    ],
+)
+def test_a_wrong_file_of_labels_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "labels.json"
+    path.write_text(text)
+    noise = parse_noise(f"file:{path}")
+    with pytest.raises(DataError, match=message):
+        noise.apply(made(["a", "b", "c", "d"], [0, 1, 2, 0]), torch.Generator())
+    with pytest.raises(DataError, match="does not exist"):
+        parse_noise("file:no.json").apply(made(["a"], [0]), torch.Generator())
 
 
 @pytest.mark.parametrize(

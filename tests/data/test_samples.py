@@ -66,6 +66,30 @@ def test_the_cut_is_the_centre_and_images_stand_upright(tmp_path: Path) -> None:
     assert (turned[:, :4] == 0).all()
 
 
+@pytest.mark.parametrize("size", [(40, 20), (21, 33), (10, 10), (95, 20)])
+def test_whole_images_lie_around_the_square_that_would_be_cut_out(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    wide, high = size
+    pixels = np.random.default_rng(0).integers(1, 256, (high, wide, 3)).astype(np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    side = min(size)
+    samples = ImageFiles([tmp_path / "a.png"], side, whole=True)
+    assert (samples.shape, samples.whole) == ((3, side, side), True)
+    assert samples.subset([0]).whole
+    canvas = samples.batch(torch.tensor([0]))[0].permute(1, 2, 0).numpy()
+    assert canvas.shape == (2 * side, 2 * side, 4)
+    start = (2 * side - side) // 2
+    square = canvas[start : start + side, start : start + side]
+    assert (square[..., :3] == read_square(tmp_path / "a.png", side)).all()
+    mask = canvas[..., 3] == 255
+    assert mask.sum() == side * min(max(size), 2 * side)
+    assert (canvas[..., :3][mask] > 0).all()
+    assert (canvas[~mask] == 0).all()
+    if max(size) <= 2 * side:
+        assert (canvas[..., :3][mask].reshape(high, wide, 3) == pixels).all()
+
+
 def test_files_outlive_pickling(tmp_path: Path) -> None:
     samples = ImageFiles([write_image(tmp_path / "a.png")], 4)
     samples.batch(torch.tensor([0]))

@@ -1,11 +1,14 @@
 """Decisions fed back."""
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from csot.data import DataError, DataWarning, LabelledData, read_data, read_verified
+from csot.data import DataError, DataWarning, LabelledData, all_votes, read_data, read_verified
+from image_files import write_image
 
 
 def data(tmp_path: Path) -> LabelledData:
@@ -50,3 +53,65 @@ def test_unusable_files(tmp_path: Path, text: str, message: str) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"does not exist \(`verified`\)"):
         read_verified(tmp_path / "none.csv", data(tmp_path))
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> LabelledData:
+    """The folder of the exports in `label_studio/`, which Label Studio 1.23.2 wrote."""
+    classes = ("two & more", "drei ä", "one")
+    for number in range(12):
+        write_image(tmp_path / "my photos" / classes[number % 3] / f"image {number}.png")
+    return read_data(tmp_path / "my photos")
+
+
+@pytest.mark.parametrize("name", ["export.json", "export-min.json", "export.csv", "export.tsv"])
+def test_exports_of_label_studio(photos: LabelledData, name: str) -> None:
+    """Of twelve tasks three have an annotation, and one was skipped."""
+    path = Path(__file__).parent / "label_studio" / name
+    verified = dict(zip(photos.ids, read_verified(path, photos), strict=True))
+    assert {key: label for key, label in verified.items() if label is not None} == {
+        "drei ä/image 4.png": "drei ä",
+        "drei ä/image 10.png": "two & more",
+        "two & more/image 9.png": "one",
+    }
+    votes = all_votes(photos, path)
+    assert votes is not None
+    assert Counter(votes["annotator"]) == {"given": 12, "1": 3}
+
+
+def task(sample: object, *labels: list[str], **more: object) -> dict[str, object]:
+    annotations = [
+        {"result": [{"value": {"choices": chosen}}], "completed_by": {"email": f"{place}@x.org"}}
+        for place, chosen in enumerate(labels)
+    ]
+    return {"annotations": annotations, "data": {"sample_id": sample}, **more}
+
+
+def test_annotators_of_label_studio_are_votes(tmp_path: Path) -> None:
+    path = tmp_path / "v.json"
+    path.write_text(json.dumps([task("0", ["3"], ["10"]), task("1", ["10"], ["10"])]))
+    found = data(tmp_path)
+    votes = all_votes(found, path)
+    assert votes is not None
+    assert set(votes["annotator"]) == {"given", "0@x.org", "1@x.org"}
+    assert votes["label"].tolist()[4:] == [3, 10, 10, 10]
+    with pytest.raises(DataError, match=r"'0' has two verified labels, .* as `votes`"):
+        read_verified(path, found)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ({"id": 1}, "is not a list of Label Studio's tasks: export the project"),
+        ([task(None, ["3"])], r"task 0 \(from 0\) has no sample_id: export the project"),
+        ([task("0", ["3", "10"])], "'0' has the labels .*: keep one"),
+        ([task("0", ["7"])], "the verified label '7' of id '0' is not a class"),
+        ([task("0")], r"no annotation \(`verified`\): submit some"),
+        ([{"data": {"sample_id": "0"}}], "has no sample_id"),
+    ],
+)
+def test_unusable_exports(tmp_path: Path, tasks: object, message: str) -> None:
+    path = tmp_path / "v.json"
+    path.write_text(json.dumps(tasks))
+    with pytest.raises(DataError, match=message):
+        read_verified(path, data(tmp_path))

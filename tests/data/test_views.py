@@ -12,6 +12,7 @@ from torch import Tensor
 
 from csot._core.errors import DataError
 from csot.data.augment import pixels as view_ops
+from csot.data.augment.augmix import POOL, AugMix
 from csot.data.augment.autoaugment import (
     CIFAR10,
     CODES,
@@ -22,7 +23,10 @@ from csot.data.augment.autoaugment import (
     RandAugment,
     matrices,
 )
-from csot.data.augment.crop import CropFlip
+from csot.data.augment.colour import OPERATIONS as COLOURS
+from csot.data.augment.colour import Grey, Jitter
+from csot.data.augment.crop import CropFlip, WindowFlip
+from csot.data.augment.resized_crop import ResizedCrop
 from csot.data.augment.view import Draws, View
 from csot.data.augment.views import Views, feature_views, image_views
 
@@ -43,6 +47,19 @@ def photographs(count: int = COUNT, side: int = 32, channels: int = 3, seed: int
     return images
 
 
+def canvases() -> Tensor:
+    """Images of 32 pixels one way, 32 to 64 the other, in canvases of 64 with a mask."""
+    images = torch.zeros((COUNT, 4, 64, 64), dtype=torch.uint8)
+    images[:, :3] = photographs(side=64)
+    for row, image in enumerate(images):
+        half = 16 + row % 17
+        middle, long = slice(16, 48), slice(32 - half, 32 + half)
+        down, right = (middle, long) if row % 2 else (long, middle)
+        image[3, down, right] = 255
+        image[:3, image[3] == 0] = 0
+    return images
+
+
 def every_view() -> dict[str, tuple[View, Tensor]]:
     photos, grey = photographs(), photographs(side=8, channels=1)
     vectors = torch.randn((COUNT, 24), generator=torch.Generator().manual_seed(0))
@@ -56,10 +73,18 @@ def every_view() -> dict[str, tuple[View, Tensor]]:
             image_views((3, 32, 32), MEAN, STD, policy="none", padding_mode="reflect"),
             photos,
         ),
+        "resized": (
+            image_views((3, 32, 32), MEAN, STD, policy="simclr", crop=24, crop_scale=0.2),
+            photos,
+        ),
+        "whole": (
+            image_views((3, 32, 32), MEAN, STD, policy="augmix", crop=28, whole=True),
+            canvases(),
+        ),
         "features": (feature_views(scale=vectors.std(0)), vectors),
         "grey": (image_views((1, 8, 8), (0.3,), (0.4,), policy="cifar10"), grey),
     }
-    for policy in ("cifar10", "imagenet", "randaugment"):
+    for policy in ("cifar10", "imagenet", "randaugment", "augmix", "simclr"):
         views = image_views((3, 32, 32), MEAN, STD, policy=policy, cutout=8)  # type: ignore[arg-type]
         sets[policy] = (views, photos)
     return {
@@ -156,6 +181,157 @@ def test_the_plain_view_of_a_larger_image_is_its_middle() -> None:
     images = photographs(4, side=40)
     view = image_views((3, 40, 40), (0.0,) * 3, (1.0,) * 3, crop=32).plain
     assert torch.allclose(view(images, drawn(view, 4)) * 255, images[:, :, 4:36, 4:36].float())
+
+
+def boxes_of_torchvision(choices: dict[str, Tensor], row: int, high: int, wide: int) -> list[int]:
+    """The rule of `RandomResizedCrop`, attempt by attempt."""
+    for attempt in range(10):
+        area, ratio, down, right = (
+            choices[key][row, attempt].item() for key in ("area", "ratio", "down", "right")
+        )
+        w = round(math.sqrt(area * high * wide * ratio))
+        h = round(math.sqrt(area * high * wide / ratio))
+        if 0 < w <= wide and 0 < h <= high:
+            return [int(down * (high - h + 1)), int(right * (wide - w + 1)), h, w]
+    w, h = wide, high
+    if wide / high < 3 / 4:
+        h = round(wide / (3 / 4))
+    elif wide / high > 4 / 3:
+        w = round(high * (4 / 3))
+    return [(high - h) // 2, (wide - w) // 2, h, w]
+
+
+@pytest.mark.parametrize(("high", "wide", "low"), [(32, 32, 0.08), (20, 48, 0.9), (50, 30, 0.2)])
+def test_resized_crops_equal_pillow(high: int, wide: int, low: float) -> None:
+    """Enlarged and shrunk, with the fallback for images that are too long; one level of 255."""
+    images = photographs(side=50)[:, :, :high, :wide]
+    step = ResizedCrop(3, 24, 20, low, flip=True)
+    choices = step.draw(COUNT, torch.Generator().manual_seed(0))
+    ours = step.apply(images, choices)
+    found = []
+    for row in range(COUNT):
+        top, left, h, w = boxes_of_torchvision(choices, row, high, wide)
+        found.append((h, w))
+        image = Image.fromarray(images[row].permute(1, 2, 0).numpy())
+        part = image.crop((left, top, left + w, top + h)).resize(
+            (20, 24), Image.Resampling.BILINEAR
+        )
+        if choices["flip"][row]:
+            part = ImageOps.mirror(part)
+        expected = torch.from_numpy(np.array(part)).permute(2, 0, 1)
+        assert int((ours[row].int() - expected.int()).abs().max()) <= 1
+    assert len(set(found)) > 5 or (high, wide) == (20, 48)
+
+
+def test_windows_of_whole_images_stay_inside_and_reach_both_ends() -> None:
+    images = canvases()
+    for step in (WindowFlip(3, 28, 28), ResizedCrop(3, 28, 28, 0.3)):
+        choices = step.draw(COUNT, torch.Generator().manual_seed(0))
+        seen = step.apply(images[:, [3, 3, 3, 3]], choices)
+        assert seen.shape == (COUNT, 3, 28, 28)
+        assert bool((seen == 255).all())
+    step = WindowFlip(3, 28, 28)
+    place = torch.arange(64, dtype=torch.uint8).expand(COUNT, 1, 64, 64)
+    lefts = step.apply(
+        torch.cat([place, place, place, images[:, 3:]], 1),
+        choices={"down": torch.rand(COUNT), "right": torch.linspace(0, 0.999, COUNT)},
+    )[:, 0, 0, 0]
+    wide = images[:, 3].bool().any(1).sum(1)
+    assert int(lefts[0]) == 32 - 16  # the first image is 32 wide: its window starts at its left
+    assert int(lefts[-1]) == 32 + int(wide[-1]) // 2 - 28
+
+
+def test_the_plain_view_of_a_whole_image_is_the_middle_of_its_square() -> None:
+    images = canvases()
+    views = image_views((3, 32, 32), (0.0,) * 3, (1.0,) * 3, crop=28, whole=True)
+    square = images[:, :3, 16:48, 16:48]
+    for given in (images, square):  # test sets are squares
+        seen = views.plain(given, drawn(views.plain, COUNT)) * 255
+        assert torch.allclose(seen, square[:, :, 2:30, 2:30].float(), atol=1e-3)
+
+
+def test_hue_and_grey_equal_pillow() -> None:
+    images = photographs()
+    turns = torch.linspace(-0.5, 0.5, COUNT)
+
+    def turned(image: Image.Image, row: int) -> Image.Image:
+        hue, saturation, value = image.convert("HSV").split()
+        shifted = (np.array(hue).astype(int) + int(turns[row].item() * 255)) % 256
+        hue = Image.fromarray(shifted.astype(np.uint8))
+        return Image.merge("HSV", (hue, saturation, value)).convert("RGB")
+
+    ours = view_ops.shift_hue(images, turns).int()
+    assert int((ours - by_pillow(images, turned).int()).abs().max()) <= 1
+    grey = Grey(1.0)
+    found = grey.apply(images, grey.draw(COUNT, torch.Generator()))
+    assert torch.equal(found, by_pillow(images, lambda image, _: image.convert("L").convert("RGB")))
+    one_channel = images[:, :1]
+    assert torch.equal(view_ops.shift_hue(one_channel, turns), one_channel)
+
+
+def test_jitter_is_four_operations_in_each_images_own_order() -> None:
+    images = photographs()
+    step = Jitter()
+    choices = step.draw(COUNT, torch.Generator().manual_seed(0))
+    ours = step.apply(images, choices)
+    operations = [*COLOURS.values()]
+    for row in range(COUNT):
+        expected = images[row : row + 1]
+        if choices["made"][row]:
+            for number in choices["order"][row].tolist():
+                expected = operations[number](expected, choices["value"][row, number : number + 1])
+        assert torch.equal(ours[row], expected[0])
+    drawn_values = step.draw(20_000, torch.Generator().manual_seed(0))
+    assert drawn_values["made"].float().mean() == pytest.approx(0.8, abs=0.01)
+    low, high = drawn_values["value"].amin(0), drawn_values["value"].amax(0)
+    assert low.tolist() == pytest.approx([0.6, 0.6, 0.6, -0.1], abs=1e-3)
+    assert high.tolist() == pytest.approx([1.4, 1.4, 1.4, 0.1], abs=1e-3)
+    firsts = drawn_values["order"][:, 0].bincount() / 20_000
+    assert firsts.tolist() == pytest.approx([0.25] * 4, abs=0.02)
+
+
+def test_augmix_is_a_mixture_of_chains() -> None:
+    images = photographs()
+    step = AugMix((3, 32, 32), severity=3.0)
+    choices = step.draw(COUNT, torch.Generator().manual_seed(0))
+    ours = step.apply(images, choices)
+    names = {code: name for name, code in CODES.items()}
+    for row in range(COUNT):
+        mixture = np.zeros((3, 32, 32))
+        for chain in range(3):
+            one = images[row : row + 1]
+            for turn in range(3 * chain, 3 * chain + 3):
+                name = names[int(choices["code"][row, turn])]
+                value = choices["value"][row, turn : turn + 1]
+                if name in GEOMETRIC:
+                    one = view_ops.warp(one, choices["matrix"][row, turn : turn + 1])
+                elif name != "identity":
+                    one = view_ops.POINTWISE[name](one, value)
+            mixture += choices["weight"][row, chain].item() * one[0].double().numpy()
+        m = choices["mix"][row].item()
+        expected = (1 - m) * images[row].double().numpy() + m * mixture
+        assert np.abs(ours[row].double().numpy() - expected).max() <= 0.51
+
+
+def test_augmix_draws_what_it_should() -> None:
+    step = AugMix((3, 32, 32), severity=1.0)
+    choices = step.draw(20_000, torch.Generator().manual_seed(0))
+    code, value = choices["code"], choices["value"]
+    assert torch.allclose(choices["weight"].sum(1), torch.ones(20_000))
+    # Of Dirichlet(1, 1, 1) each weight has mean 1/3 and variance 1/18.
+    assert choices["weight"].var(0).tolist() == pytest.approx([1 / 18] * 3, rel=0.05)
+    assert choices["mix"].mean() == pytest.approx(0.5, abs=0.01)
+    depths = (code.view(-1, 3) > 0).sum(1).bincount() / (3 * 20_000)
+    assert depths.tolist() == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3], abs=0.01)
+    # Each operation has its share of two operations per chain on average.
+    share = (code == CODES["posterize"]).float().mean()
+    assert share == pytest.approx(2 / 3 / len(POOL), abs=0.005)
+    assert _values(code, value, "posterize") == [4]
+    assert _values(code, value, "rotate") == [-2, -1, 0, 1, 2]
+    assert _values(code, value, "translate_x") == pytest.approx([-1 / 32, 0, 1 / 32])
+    factors = _values(code, value, "color")
+    assert (factors[0], factors[-1]) == pytest.approx((0.118, 0.28), abs=0.001)
+    assert min(_values(code, value, "solarize")) == 256 - 25
 
 
 def test_cutout_makes_one_hole() -> None:
@@ -335,6 +511,9 @@ def test_one_scale_for_all_features() -> None:
         ({"mean": (0.5,)}, "1 means and 3 deviations"),
         ({"std": (0.5, 0.5, 0.0)}, "above 0"),
         ({"crop": 33}, "32 x 32"),
+        ({"crop_scale": 0.0}, "crop_scale is 0.0: it is a share"),
+        ({"strong_crop_scale": 1.5}, "strong_crop_scale is 1.5"),
+        ({"whole": True}, "say with `crop`"),
         ({"padding": -1}, "at least 0"),
         ({"padding": 32, "padding_mode": "reflect"}, "smaller than the image"),
         ({"padding_mode": "mirror"}, "'zero' or 'reflect'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -10,8 +11,9 @@ import pytest
 
 from csot.figures.comparison import Comparison, best_last, latex, rows_for
 from csot.figures.comparison_files import draw_curves, write_comparison
-from csot.figures.comparison_page import _nice_ticks
 from csot.figures.history import draw_history, write_history
+from csot.figures.svg import nice_ticks
+from figures.made_cells import write_cells
 
 
 def comparison(seeds: int = 2) -> Comparison:
@@ -50,7 +52,7 @@ def test_mean_and_deviation_in_per_cent() -> None:
 
 def test_one_seed_has_no_deviation() -> None:
     rows = rows_for(comparison(seeds=1), "sym:0.5")
-    assert rows[0] == ["csot", "91.00", "90.00", "10"]
+    assert rows[0] == ["csot", "90.00", "92.00", "91.00", "10"]
 
 
 def test_the_highest_last_accuracy_wins() -> None:
@@ -58,7 +60,38 @@ def test_the_highest_last_accuracy_wins() -> None:
     assert best_last(found.table()) == {"sym:0.5": "csot", "asym:0.4": "csot"}
     text = latex(found.table(), found)
     assert r"\textbf{91.00 $\pm$ 1.41}" in text
-    assert r"cross\_entropy & 82.00 $\pm$ 1.41 & 81.00" in text
+    assert r"cross\_entropy & 81.00 $\pm$ 1.41 & 83.00" in text
+
+
+def test_further_test_sets_and_top_five_are_columns() -> None:
+    found = comparison()
+    cells = found.cells.assign(best=None, top5_last=0.99, ilsvrc12_last=0.7, ilsvrc12_top5_last=0.8)
+    wide = Comparison(cells, found.histories)
+    assert wide.shown() == {
+        "last": "last",
+        "peak": "peak",
+        "top-5": "top5_last",
+        "ilsvrc12": "ilsvrc12_last",
+        "ilsvrc12 top-5": "ilsvrc12_top5_last",
+    }, "without best: no rows were held out"
+    assert rows_for(wide, "sym:0.5")[0][3:] == [
+        "99.00 ± 0.00",
+        "70.00 ± 0.00",
+        "80.00 ± 0.00",
+        "10",
+    ]
+
+
+def test_many_methods_get_a_panel_each(tmp_path: Path) -> None:
+    methods = {f"method_{number}": 0.9 - 0.02 * number for number in range(8)}
+    places = write_cells(tmp_path, methods, ["sym:0.5"], range(1))
+    write_comparison(Comparison.read(places), tmp_path, "csot compare")
+    page = (tmp_path / "compare.html").read_text(encoding="utf-8")
+    lines = re.findall(r'<polyline id="([^"]+)"', page)
+    assert len(lines) == len(set(lines)) == 3 * 8, "three curves"
+    assert sorted(re.findall(r'<use class="single" href="#([^"]+)"', page)) == sorted(lines)
+    table = pd.read_csv(tmp_path / "cells.csv")
+    assert table["run"][0] == "cells/method_0/sym-0.5/seed-0"
 
 
 def test_every_file_is_written(tmp_path: Path) -> None:
@@ -67,7 +100,7 @@ def test_every_file_is_written(tmp_path: Path) -> None:
     pictures = {"test_accuracy.png", "clean_accuracy.png"}
     assert names == {"cells.csv", "table.csv", "table.tex", "compare.html"} | pictures
     page = (tmp_path / "compare.html").read_text(encoding="utf-8")
-    assert "csot compare &lt;data&gt;" in page
+    assert '<span class="word">&lt;data&gt;</span>' in page
     assert "data:image" not in page
     assert page.count("<svg") == 4, "two curves, two noises"
     assert page.count('<polygon points="') == 6, "the range over the seeds"
@@ -92,11 +125,11 @@ def test_the_page_links_each_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (81.3, 81.4), (50.0, 50.0), (0.1, 99.9)])
 def test_ticks_cover_the_range(low: float, high: float) -> None:
-    ticks = _nice_ticks(low, high)
+    ticks = nice_ticks(low, high)
     assert 2 <= len(ticks) <= 8
     assert ticks[0] <= low
     assert ticks[-1] >= high
-    inside = _nice_ticks(1, 300, whole=True, inside=True)
+    inside = nice_ticks(1, 300, whole=True, inside=True)
     assert all(1 <= tick <= 300 and tick == int(tick) for tick in inside)
 
 
@@ -114,9 +147,25 @@ def test_a_method_keeps_its_colour() -> None:
     assert draw_curves(histories, "corrected_accuracy", "") is None
 
 
+def test_of_many_methods_the_best_and_csot_have_colours() -> None:
+    histories = {}
+    for number in range(10):
+        name = "csot" if number == 9 else f"method_{number}"
+        frame = pd.DataFrame({"epoch": [1, 2], "test_accuracy": [0.5, 0.9 - 0.01 * number]})
+        histories[name, "none", 0] = frame
+    figure = draw_curves(histories, "test_accuracy", "")
+    assert figure is not None
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == [*(f"method_{number}" for number in range(5)), "csot", "4 others"]
+
+
 def test_a_run_is_drawn_from_its_metrics(tmp_path: Path) -> None:
     frame = pd.DataFrame({"epoch": [1, 2], "loss": [2.0, 1.0], "test_accuracy": [0.5, math.nan]})
     frame.to_csv(tmp_path / "metrics.csv", index=False)
     assert write_history(tmp_path).stat().st_size > 1000
     titles = [axis.get_title() for axis in draw_history(frame).axes]
     assert titles == ["Losses", "Accuracy, per cent"]
+    frame["test_accuracy_other"] = frame["test_top5_other"] = [0.4, 0.5]
+    axis = draw_history(frame).axes[1]
+    assert [line.get_label() for line in axis.get_lines()] == ["test", "other", "other, top 5"]

@@ -30,10 +30,14 @@ from csot.data.datasets.clothing1m import read_clothing1m
 from csot.data.datasets.core.download import unpack
 from csot.data.datasets.webvision import Counts as WebvisionCounts
 from csot.data.datasets.webvision import read_webvision
+from csot.data.noise.label_file import read_label_file
 from csot.data.noise.matrix import read_matrix
 from csot.data.readers.inputs import Wanted, read_inputs
 from csot.data.readers.training import read_path
 from csot.embed import Embedder, EmbeddingCache
+from csot.figures import Comparison, read_measured, results_table
+from csot.figures.comparison_files import cells_with_runs
+from csot.figures.confusion import confusion
 from csot.figures.history import read_history
 from csot.nets.weights import read_weights
 from csot.report import write_report
@@ -41,10 +45,13 @@ from csot.review.domain.session import Session
 from csot.review.web.app import make_app
 from csot.review.web.guard import Guard
 from csot.runs import Run
+from csot.runs.snapshots import Snapshot, read_snapshot, write_snapshot
+from csot.runs.truth import write_truth
 from csot.training.predict import Predictor
 from csot.training.presets import read_preset
 from csot.training.train import train
 from csot.training.yaml_text import parse_yaml
+from figures.made_cells import write_cells
 from fuzz import mutate
 from fuzz.mutate import Mutator, as_zip, either
 from report.sample_runs import write_run
@@ -177,6 +184,16 @@ def make_verified(folder: Path) -> None:
     )
 
 
+def make_export(folder: Path) -> None:
+    make_table(folder)
+    choice = {"value": {"choices": ["cat"]}, "from_name": "label", "type": "choices"}
+    made = [{"result": [choice], "was_cancelled": False, "completed_by": {"id": 1}}]
+    full = [{"id": row, "annotations": made, "data": {"sample_id": f"r{row}"}} for row in range(3)]
+    flat = [{"id": row, "sample_id": f"r{row}", "label": "dog", "annotator": 1} for row in range(3)]
+    (folder / "full.json").write_text(json.dumps(full))
+    (folder / "flat.json").write_text(json.dumps(flat))
+
+
 def make_votes(folder: Path) -> None:
     make_table(folder)
     rows = [(f"r{row}", name, "cat") for row in range(4) for name in ("ann", "bob")]
@@ -207,6 +224,10 @@ def read_audit(folder: Path) -> None:
 def make_cleaner(folder: Path) -> None:
     cleaner = LabelCleaner(members=("linear",), duplicates="ignore", progress=False)
     cleaner.fit(np.repeat(FEATURES, 2, 0), np.repeat(NAMES[LABELS], 2)).save(folder / "c.npz")
+
+
+def make_labels(folder: Path) -> None:
+    (folder / "l.json").write_text(json.dumps([0, 1, 2, 1, 0]))
 
 
 def make_matrices(folder: Path) -> None:
@@ -289,6 +310,22 @@ def make_run(folder: Path) -> None:
     session.decide([1, 2], "keep", None, "one", "batch-one-1")
     session.decide([3, 4], "unsure", None, "grid", "batch-two-2")
     session.close()
+
+
+def make_snapshot(folder: Path) -> None:
+    probs = np.full((6, 3), 1 / 3)
+    write_snapshot(folder, 1, Snapshot(probs, np.ones((6, 4)), np.arange(6) % 3))
+
+
+def make_truth(folder: Path) -> None:
+    make_run(folder)
+    run = Run.open(folder / "run")
+    index = run.read_findings().index
+    write_truth(run, index, ["cat"] * len(index))
+
+
+def read_true_labels(folder: Path) -> None:
+    confusion([folder / "run"])
 
 
 def make_table_run(folder: Path) -> None:
@@ -457,6 +494,11 @@ def read_trained(folder: Path) -> None:
     predictor(read_inputs(folder / "d.npz", predictor.wanted))
 
 
+def make_cells(folder: Path) -> None:
+    places = write_cells(folder, {"csot": 0.9, "elr": 0.8}, ["sym:0.5"], range(1))
+    cells_with_runs(Comparison.read(places), folder).to_csv(folder / "cells.csv", index=False)
+
+
 def make_cache(folder: Path) -> None:
     cache = EmbeddingCache(folder, EMBEDDER, folder)
     cache.embed([f"text {row}" for row in range(6)])
@@ -514,6 +556,10 @@ TARGETS = [
         {"t.parquet": PARQUET},
         lambda f: read_data(f / "t.parquet", Columns(label="label")),
     ),
+    Target(
+        "snapshot", make_snapshot, {"snapshots/epoch-1.npz": NPZ}, lambda f: read_snapshot(f, 1)
+    ),
+    Target("truth", make_truth, {"run/true_labels.csv": CSV}, read_true_labels),
     Target("npz", make_npz, {"d.npz": NPZ}, lambda f: read_data(f / "d.npz")),
     Target("npz-splits", make_splits, {"d.npz": NPZ}, lambda f: read_path(f / "d.npz")),
     Target(
@@ -535,6 +581,17 @@ TARGETS = [
         {"v.csv": CSV},
         lambda f: read_verified(f / "v.csv", read_data(f / "t.csv", Columns(label="label"))),
     ),
+    *(
+        Target(
+            f"label-studio-{form}",
+            make_export,
+            {f"{form}.json": JSON},
+            lambda f, name=f"{form}.json": read_verified(
+                f / name, read_data(f / "t.csv", Columns(label="label"))
+            ),
+        )
+        for form in ("full", "flat")
+    ),
     Target("votes", make_votes, {"votes.csv": CSV}, read_votes),
     Target("audit", make_audit, {"run/audit.json": JSON, "sheet.csv": CSV}, read_audit),
     Target(
@@ -544,6 +601,9 @@ TARGETS = [
         lambda f: LabelCleaner.load(f / "c.npz"),
     ),
     Target("matrix-npy", make_matrices, {"m.npy": NPY}, lambda f: read_matrix(f / "m.npy", 3)),
+    Target(
+        "noise-labels", make_labels, {"l.json": JSON}, lambda f: read_label_file(f / "l.json", 3)
+    ),
     Target("matrix-csv", make_matrices, {"m.csv": CSV}, lambda f: read_matrix(f / "m.csv", 3)),
     Target(
         "cifar-python",
@@ -637,5 +697,12 @@ TARGETS = [
         }.items()
     ),
     Target("metrics", make_trained, {"run/metrics.csv": CSV}, lambda f: read_history(f / "run")),
+    Target("cells", make_cells, {"cells.csv": CSV}, lambda f: read_measured([f])),
+    Target(
+        "measured",
+        make_cells,
+        {"cells/csot/sym-0.5/seed-0/summary.json": JSON},
+        lambda f: results_table("main", read_measured([f])),
+    ),
     Target("routes", make_routes, {"requests.json": one_request}, read_request),
 ]

@@ -108,17 +108,21 @@ def run_epochs(
     for epoch in range(first, last + 1):
         with torch.no_grad():
             method.begin_epoch(epoch)
-        method.train()
-        for streams in method.steps(epoch):
-            batch = tiny.batch(streams)
-            losses: Losses = method(batch)
-            total = torch.stack(list(losses.values())).sum()
-            assert bool(torch.isfinite(total))
-            total.backward()
-            optimiser.step()
-            optimiser.zero_grad()
-            method.after_step(batch)
-            seen.append({name: float(value.detach()) for name, value in losses.items()})
+        for turn in range(method.turn_count(epoch)):
+            if turn:
+                with torch.no_grad():
+                    method.begin_turn(epoch, turn)
+            method.train()
+            for streams in method.steps(epoch):
+                batch = tiny.batch(streams)
+                losses: Losses = method(batch)
+                total = torch.stack(list(losses.values())).sum()
+                assert bool(torch.isfinite(total))
+                total.backward()
+                optimiser.step()
+                optimiser.zero_grad()
+                method.after_step(batch)
+                seen.append({name: float(value.detach()) for name, value in losses.items()})
     method.eval()
     return seen
 

@@ -90,7 +90,7 @@ def numbers(finished: Finished) -> list[dict[str, float | None]]:
         {
             key: value if math.isfinite(value) else None
             for key, value in record.items()
-            if key != "seconds"
+            if key not in ("seconds", "relabel_seconds")
         }
         for record in finished.history
     ]

@@ -10,8 +10,10 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from csot.methods.core.contract import Batch, Predictions
+from csot.methods.core.registry import find_ablation
 from csot.methods.csot import CLEAN, CORRUPTED, WARMUP, Csot
 from csot.methods.parts.csot_settings import VARIANTS, CsotSettings
+from csot.methods.parts.relabel import relabel
 from methods.tiny import CLASSES, ROWS, context, inputs, make_csot, part, some_labels
 
 
@@ -224,8 +226,14 @@ def test_variants_and_what_overrides_them() -> None:
     assert {name: getattr(published, name) for name in VARIANTS["published"]} == VARIANTS[
         "published"
     ]
-    paper = CsotSettings()
-    assert all(getattr(paper, name) != value for name, value in VARIANTS["published"].items())
+    default, paper = CsotSettings(), CsotSettings(variant="paper")
+    changed = {"variant": "default", "relabel_batch": 0}
+    assert paper.model_copy(update=changed) == default
+    for name in ("coherence_scale", "similarity", "class_prior", "rest_threshold", "warmup_views"):
+        assert getattr(published, name) == getattr(paper, name) == getattr(default, name)
+    assert all(getattr(default, name) != value for name, value in VARIANTS["published"].items())
+    plus = CsotSettings.model_validate(find_ablation("plus").settings)
+    assert (plus.coherence_scale, plus.coherence, plus.relabel_batch) == ("classes", 3.0, 0)
     assert CsotSettings(variant="published", mixup_views=1).mixup_views == 1
     assert CsotSettings(coherence=2.0, label_coherence=0.0).kappa == (2.0, 0.0)
     # Written out and read again, a variant is what it was.
@@ -236,3 +244,45 @@ def test_variants_and_what_overrides_them() -> None:
 def test_wrong_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         CsotSettings.model_validate(wrong)
+
+
+def test_the_class_prior_follows_the_plan() -> None:
+    truth = torch.arange(ROWS) % CLASSES
+    truth[: ROWS // 2] = 0
+    method = make_csot(context(truth, certain(truth, 3.0)), warmup=0, class_prior="plan")
+    assert method.prior is not None
+    torch.testing.assert_close(method.prior, torch.full((CLASSES,), 1 / CLASSES))
+    for epoch in (1, 2):
+        before = method.prior.clone()
+        with torch.no_grad():
+            method.begin_epoch(epoch)
+            seen = method.context.predict(method.network, method.context.rows)
+            budget = method.budget(epoch)
+            found = relabel(seen, truth, budget, method.settings, torch.Generator(), before)
+        torch.testing.assert_close(method.prior, found.posterior.mean(0), atol=1e-5, rtol=0)
+    assert method.prior[0] > 0.5
+    assert "prior" in method.state_dict()
+    assert "prior" not in make_csot().state_dict()
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_ablation_g_replaces_all_of_the_first_stage(stage: int) -> None:
+    truth = some_labels()
+    labels = noisy(truth, 6)
+    where = context(labels, certain(truth))
+    method = make_csot(where, warmup=0, clean_loss="cross_entropy", supervised_epochs=2)
+    run_epoch(method, stage)
+    rows = torch.arange(6, 12)
+    losses = method({CLEAN: part(method, rows), CORRUPTED: part(method, torch.arange(6))})
+    assert set(losses) == ({"clean"} if stage == 1 else {"mix", "lab", "semi"})
+    assert CORRUPTED not in next(iter(method.steps(1))) or stage == 2
+
+
+@pytest.mark.parametrize("letter", ["a", "b"])
+def test_without_a_curriculum_the_latch_would_leave_no_first_stage(letter: str) -> None:
+    truth = some_labels()
+    settings = {"variant": "published", "warmup": 0, "supervised_epochs": 3}
+    where = context(noisy(truth, 6), certain(truth))
+    changes = find_ablation(letter).settings
+    assert stages(make_csot(where, **{**settings, **changes}), 3) == [1, 1, 2]
+    assert stages(make_csot(where, **{**settings, **changes, "switch": "latch"}), 1) == [2]

@@ -14,6 +14,7 @@ from csot.methods.csot import CLEAN, CORRUPTED, WARMUP, Csot
 from csot.methods.parts.mixing import Mix
 from helpers import LOSS_TOLERANCE
 from methods.tiny import CLASSES, ROWS, context, given_views, make_csot, part, some_labels
+from reference import rivals
 from reference import training as oracle
 
 CLEAN_ROWS, CORRUPTED_ROWS = torch.arange(0, 6), torch.arange(12, 18)
@@ -183,3 +184,31 @@ def test_warmup(entropy: float) -> None:
         wanted["entropy"] = entropy * oracle.negative_entropy(logits)
     found = {name: float(value.detach()) for name, value in losses.items()}
     assert found == pytest.approx(wanted, abs=LOSS_TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", ["simsiam", "contrast"])
+def test_two_views_in_the_warmup(kind: str) -> None:
+    method = prepared(1, {"warmup_views": kind, "warmup_views_weight": 2.0})
+    losses = method({WARMUP: part(method, CLEAN_ROWS)})
+    ((weak,), (strong,)) = (
+        given_views(view) for view in (method.context.views.weak, method.context.views.strong)
+    )
+    theta = {n: value.detach().double().numpy() for n, value in method.named_parameters()}
+    features = [oracle.network(theta, view)[1] for view in (weak, strong)]
+    first, second = (oracle.predictor(theta, one) for one in features)
+    if kind == "simsiam":
+        wanted = oracle.simsiam((first, second), (features[0], features[1]))
+    else:
+        units = [x / np.sqrt((x**2).sum(1, keepdims=True)) for x in (first, second)]
+        wanted = rivals.pair_contrast(units[0], units[1], 0.3, both=True)
+    assert float(losses["views"].detach()) == pytest.approx(2 * wanted, abs=LOSS_TOLERANCE)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_the_predictor_normalises_each_view_by_itself_as_in_the_code(joint: bool) -> None:
+    method = prepared(1, {"variant": "published", "joint_pass": joint, "simsiam_norm": "batch"})
+    seen: list[int] = []
+    method.predictor.register_forward_hook(lambda module, given, out: seen.append(len(given[0])))
+    method({CORRUPTED: part(method, CORRUPTED_ROWS)})
+    count = len(CORRUPTED_ROWS)
+    assert seen == ([2 * count] if joint else [count, count])

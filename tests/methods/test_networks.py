@@ -8,7 +8,16 @@ import torch
 from csot.methods import Batch, Losses, Method, Role, Settings, Steps, Stream
 from csot.methods.core.batches import one_stream
 from csot.methods.core.networks import Turns, WarmupSettings, peer_logits
-from methods.helpers import LABELLED, TRAIN, UNLABELLED, WARMUP, Tiny, make_tiny
+from methods.helpers import (
+    LABELLED,
+    TRAIN,
+    UNLABELLED,
+    WARMUP,
+    Tiny,
+    make_method,
+    make_tiny,
+    run_epochs,
+)
 
 
 class Ensemble(Method):
@@ -90,6 +99,38 @@ def test_the_warmup_of_turns_is_a_step_of_each_network(tiny: Tiny) -> None:
     turns.after_step(batch)
     assert turns.steps_taken == [1, 1]
     assert not bool(turns.has_split)
+
+
+def test_with_a_second_look_each_network_has_a_turn_of_its_own(tiny: Tiny) -> None:
+    settings = WarmupSettings(warmup=1)
+    turns = Turns(tiny.context, settings, led_by_labelled=True, second_look=True)
+    assert [turns.count(epoch) for epoch in (1, 2)] == [1, 2]
+    turns.begin_epoch(2)
+    turns.clean[:, ::2] = True
+    for number in range(2):
+        turns.turn = number
+        streams = {stream for step in turns.steps(2) for stream in step}
+        assert {stream.network for stream in streams} == {number}
+    turns.begin_epoch(3)
+    assert turns.turn == 0
+
+
+@pytest.mark.parametrize("name", ["nce", "unicon"])
+def test_labels_are_judged_again_between_the_turns(name: str) -> None:
+    tiny = make_tiny()
+    method = make_method(name, tiny, warmup=1)
+    run_epochs(method, tiny, 1, 1)
+    with torch.no_grad():
+        method.begin_epoch(2)
+        before = method.turns.trust.clone()
+        for parameter in method.networks[0].parameters():
+            parameter.mul_(1.5)
+        method.begin_turn(2, 1)
+        assert not torch.allclose(method.turns.trust, before)
+        again = method.turns.trust.clone()
+        method.begin_epoch(2)
+    torch.testing.assert_close(method.turns.trust, again)
+    assert make_method(name, tiny, warmup=1, second_look=False).turn_count(2) == 1
 
 
 def test_turns_use_the_split_of_the_other_network(tiny: Tiny) -> None:

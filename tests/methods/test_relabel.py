@@ -11,7 +11,7 @@ import torch
 import csot
 from csot.methods.core.contract import Predictions
 from csot.methods.parts.csot_settings import CsotSettings
-from csot.methods.parts.relabel import Relabelling, _groups, budgets, relabel
+from csot.methods.parts.relabel import Relabelling, _groups, budgets, label_rest, relabel
 from helpers import make_instance
 
 N, C = 60, 4
@@ -193,3 +193,49 @@ def test_coherence_can_be_counted_in_units_of_classes() -> None:
     scaled = relabelled(0.5, coherence=0.5, coherence_scale="classes", relabel_batch=0)
     plain = relabelled(0.5, coherence=0.5 * C / 0.5, relabel_batch=0)
     assert torch.equal(scaled.posterior, plain.posterior)
+
+
+def test_the_network_labels_the_rows_that_the_plan_leaves_out() -> None:
+    """SSR's rule, row by row: its own label if it is sure of it."""
+    seen, labels = predictions()
+    plan = relabelled(0.3)
+    found = label_rest(plan, seen.probs, labels, 0.5)
+    is_new = 0
+    for row, probs in enumerate(seen.probs.double().tolist()):
+        best = max(range(C), key=lambda c: probs[c])
+        if bool(plan.selected[row]):
+            wanted = int(plan.labels[row]), True, float(plan.confidence[row])
+        elif probs[best] > 0.5:
+            wanted, is_new = (best, True, probs[best]), is_new + 1
+        else:
+            wanted = int(plan.labels[row]), False, float(plan.confidence[row])
+        label, selected, confidence = wanted
+        assert (int(found.labels[row]), bool(found.selected[row])) == (label, selected)
+        assert float(found.confidence[row]) == pytest.approx(confidence, abs=1e-6)
+        assert bool(found.clean[row]) == (selected and label == int(labels[row]))
+    assert 0 < is_new < N - int(plan.selected.sum())
+    by_setting = relabelled(0.3, rest_threshold=0.5)
+    assert torch.equal(by_setting.selected, found.selected)
+
+
+def test_neighbours_and_class_prior_reach_the_solver() -> None:
+    seen, labels = predictions()
+    settings = CsotSettings(similarity="knn", neighbours=3, coherence=5.0)
+    prior = torch.tensor([0.4, 0.3, 0.2, 0.1])
+    found = relabel(seen, labels, 0.5, settings, generator(), prior)
+    plan = csot.solve(
+        seen.probs,
+        features=seen.features,
+        labels=labels,
+        budget=0.5,
+        class_prior=prior,
+        coherence=5.0,
+        similarity="knn",
+        neighbours=3,
+    )
+    assert torch.equal(found.labels, torch.as_tensor(plan.labels))
+    assert torch.equal(found.selected, torch.as_tensor(plan.selected))
+    coupling = torch.as_tensor(plan.coupling)
+    filled = coupling.sum(-1) > 1e-6
+    wanted = coupling / coupling.sum(-1, keepdim=True)
+    torch.testing.assert_close(found.posterior[filled], wanted[filled], atol=1e-4, rtol=0)

@@ -18,10 +18,13 @@ def unit_rows(values: torch.Tensor) -> np.ndarray:
     return rows / np.sqrt((rows**2).sum(1, keepdims=True))
 
 
-def test_soft_labels_and_prototypes():
+@pytest.mark.parametrize("restart", [False, True])
+def test_soft_labels_and_prototypes(restart):
     tiny = make_tiny(noise=0.3)
     tiny.context.labels[50:60] = -1
-    method = make_method("rrl", tiny, first_stage=2, neighbours=9, low=0.4, high=0.8)
+    method = make_method(
+        "rrl", tiny, first_stage=2, neighbours=9, low=0.4, high=0.8, restart_soft=restart
+    )
     assert isinstance(method, Rrl)
     run_epochs(method, tiny, 1, 2)
     rows = tiny.context.rows
@@ -32,7 +35,7 @@ def test_soft_labels_and_prototypes():
             method.begin_epoch(epoch)
         seen = tiny.context.predict(method.network, rows)
         units, probs = unit_rows(method.head(seen.features)), seen.probs.double().numpy()
-        soft = rivals.keep_given(probs, labels, 0.4) if soft is None else soft
+        soft = rivals.keep_given(probs, labels, 0.4) if soft is None or restart else soft
         soft = rivals.keep_given((rivals.soft_votes(units, soft, 9, 0.3) + probs) / 2, labels, 0.4)
         np.testing.assert_allclose(method.soft[rows].numpy(), soft, atol=1e-5)
         clean = [max(row) > 0.8 for row in soft]
@@ -68,10 +71,12 @@ def test_losses_of_a_step(any_clean):
     contrast = rivals.pair_contrast(units[0], units[1], 0.3, both=False)
     assert losses["instance"] == pytest.approx(contrast, rel=1e-4)
     error = 0.0
-    for z, seen in zip(units, (first, second), strict=True):
-        weight, bias = (x.detach().double().numpy() for x in method.decoder.parameters())
-        rebuilt = np.maximum(z @ weight.T + bias, 0)
-        error += ((rebuilt - seen.features.detach().double().numpy()) ** 2).mean()
+    layers = [*method.head.parameters(), *method.decoder.parameters()]
+    matrices = [x.detach().double().numpy() for x in layers]
+    for seen in (first, second):  # from the projection before it is normalised
+        v = seen.features.detach().double().numpy()
+        rebuilt = np.maximum((v @ matrices[0].T + matrices[1]) @ matrices[2].T + matrices[3], 0)
+        error += ((rebuilt - v) ** 2).mean()
     assert losses["reconstruction"] == pytest.approx(error, rel=1e-4)
     if not any_clean:
         assert losses["clean"] == losses["prototype"] == 0

@@ -12,11 +12,14 @@ SHAPES = {
     "preact_resnet18": (3, 32, 32),
     "resnet8": (1, 8, 8),
     "resnet20": (3, 32, 32),
+    "resnet34": (3, 16, 16),
+    "cnn9": (3, 28, 28),
     "resnet50": (3, 64, 64),
     "inception_resnet_v2": (3, 75, 75),
     "mlp": (24,),
 }
 NARROW = {"preact_resnet18": 8, "resnet8": 8, "resnet20": 8, "resnet50": 8, "mlp": 32}
+NARROW |= {"resnet34": 8, "cnn9": 8}
 LARGE = 299
 
 
@@ -55,6 +58,8 @@ def test_outputs_have_their_shapes(name: str) -> None:
         ("preact_resnet18", 10, None, 11_171_274),
         ("preact_resnet18", 10, 512, 11_171_274 + 512 * 513),
         ("resnet20", 10, None, 272_474),  # 269,722 with shortcuts that have no parameters
+        ("resnet34", 10, None, 21_282_122),
+        ("cnn9", 10, None, 4_434_570),
         ("resnet50", 1000, None, 25_557_032),
         ("inception_resnet_v2", 1000, None, 55_843_464),
     ],

@@ -71,7 +71,7 @@ def test_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (reviewed["review"] == "decided").sum() == len(rows)
     tasks = json.loads(written["reviewed_label_studio.json"].read_text())
     assert len(tasks) == N
-    made = {task["data"]["id"]: task["annotations"] for task in tasks if task["annotations"]}
+    made = {task["data"]["sample_id"]: task["annotations"] for task in tasks if task["annotations"]}
     assert set(made) == set(verified["id"])
     choice = made[f"{rows[0]:04d}"][0]
     assert choice["result"][0]["value"] == {"choices": [str(truth[rows[0]])]}
@@ -123,7 +123,7 @@ def test_only_what_all_agree_on_is_verified(tmp_path: Path) -> None:
     assert row["review"] == "", "accepted unseen and left out: nobody decided"
     assert row["corrected_label"] == c.names[c.standing[rule]]
     tasks = json.loads(export.label_studio_json(c, export.only_seen(people)))
-    assert {task["data"]["id"] for task in tasks if task["annotations"]} <= {"0", "1", "2"}
+    assert {task["data"]["sample_id"] for task in tasks if task["annotations"]} <= {"0", "1", "2"}
     reviewed = table_of(export.reviewed_csv(c, found))
     assert [row["review"] for row in reviewed[:3]] == ["decided", "disagreement", "decided"]
     given = c.name(int(c.given[1])) or ""

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.runs import Run, check_findings
+from csot.runs.exports import image_address, image_path
 from csot.runs.summary import plain
 
 HOSTILE = [
@@ -260,12 +261,13 @@ def test_label_studio_tasks(tmp_path: Path, medium: str) -> None:
     found = make_findings(['<b> & "c"', "dog"], ["one", "two"])
     samples = None if medium == "row" else pd.DataFrame({medium: ["a b.png", "c"]}, found.index)
     rows = pd.DataFrame({"width": [1, 2]}, found.index)
-    run.write_label_studio(found, samples, rows, class_names=["dog", "unseen"])
+    photos = tmp_path / "photos"
+    run.write_label_studio(found, samples, rows, class_names=["dog", "unseen"], image_root=photos)
     tasks = json.loads((tmp_path / "run" / "label_studio.json").read_text(encoding="utf-8"))
-    shown = {"image": "/data/local-files/?d=a%20b.png", "text": "a b.png", "row": "width: 1"}
-    assert [task["data"]["id"] for task in tasks] == ["one", "two"]
-    assert tasks[0]["data"][medium] == shown[medium]
-    prediction = tasks[1]["predictions"][0]
+    shown = {"image": "/data/local-files/?d=photos/a%20b.png", "text": "a b.png", "row": "width: 1"}
+    assert [task["data"]["sample_id"] for task in tasks] == ["two", "one"], "worst first"
+    assert tasks[1]["data"][medium] == shown[medium]
+    prediction = tasks[0]["predictions"][0]
     assert set(prediction) == {"model_version", "score", "result"}
     assert prediction["score"] == found["confidence"].iloc[1]
     assert prediction["result"] == [
@@ -281,7 +283,21 @@ def test_label_studio_tasks(tmp_path: Path, medium: str) -> None:
     assert names == ["dog", "unseen", '<b> & "c"']
     run.write_label_studio(found, samples, only_flagged=True)
     tasks = json.loads((tmp_path / "run" / "label_studio.json").read_text(encoding="utf-8"))
-    assert [task["data"]["id"] for task in tasks] == ["two"]
+    assert [task["data"]["sample_id"] for task in tasks] == ["two"]
+
+
+def test_addresses_of_images_start_from_the_parent_of_their_folder(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    for path, name in (
+        ("cat/1 ä.png", "photos/cat/1%20%C3%A4.png"),
+        (str(tmp_path / "other" / "2.png"), "other/2.png"),
+        ("/elsewhere/3.png", "/elsewhere/3.png"),
+    ):
+        address = image_address(path, photos)
+        assert address == f"/data/local-files/?d={name}"
+        assert image_path(address, photos) == str(photos / path)
+    assert image_address("", photos) == ""
+    assert image_path("https://host/1.png", photos) is None
 
 
 def finish(run: Run, source: dict[str, str]) -> None:

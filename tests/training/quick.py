@@ -65,7 +65,7 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 def metrics(run: Path) -> pd.DataFrame:
     """Without the time it took."""
-    return pd.read_csv(run / "metrics.csv").drop(columns="seconds")
+    return pd.read_csv(run / "metrics.csv").drop(columns=["seconds", "relabel_seconds"])
 
 
 def last_tensors(run: Path) -> dict[str, Tensor]:

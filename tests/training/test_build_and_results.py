@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,12 +17,20 @@ from torch import Tensor, nn
 from csot._core.ranks import Ranks
 from csot.data.samples import InMemory
 from csot.methods.core.contract import Judgement, Split
+from csot.runs.accuracies import measured_accuracies
 from csot.runs.findings import check_findings
-from csot.training.build import generator_for, make_optimiser, mean_and_spread, rows_to_train_on
+from csot.training.build import (
+    balanced_subset,
+    generator_for,
+    make_optimiser,
+    mean_and_spread,
+    rows_to_train_on,
+)
 from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig, learning_rate
 from csot.training.evaluate import accuracy, average_statistics, split_accuracy
-from csot.training.loop import best_epoch, prefetch
+from csot.training.loop import Record, best_epoch, prefetch, selection_key
 from csot.training.results import (
+    accuracies,
     estimated_noise_matrix,
     estimated_noise_rate,
     findings_of,
@@ -93,6 +102,62 @@ def test_accuracy_counts_labelled_rows() -> None:
     assert math.isnan(accuracy(log_probs, torch.tensor([-1, -1, -1])))
 
 
+def test_top_five() -> None:
+    """Against ranks counted one by one; of equals the first class counts as more probable."""
+    generator = torch.Generator().manual_seed(0)
+    log_probs = torch.randn(40, 8, generator=generator).round()
+    labels = torch.randint(-1, 8, (40,), generator=generator)
+    hits = []
+    for row, label in zip(log_probs.tolist(), labels.tolist(), strict=True):
+        if label >= 0:
+            ahead = sum(
+                value > row[label] or (value == row[label] and c < label)
+                for c, value in enumerate(row)
+            )
+            hits.append(ahead < 5)
+    assert accuracy(log_probs, labels, 5) == pytest.approx(sum(hits) / len(hits))
+    assert accuracy(log_probs, labels, 8) == 1
+
+
+def test_accuracies_of_several_test_sets() -> None:
+    history: list[Record] = [
+        {"epoch": 1, "test_accuracy": 0.5, "test_top5": 0.9, "test_accuracy_other": 0.3},
+        {"epoch": 2},
+        {"epoch": 3, "test_accuracy": 0.4, "test_top5": 0.95, "test_accuracy_other": 0.35},
+    ]
+    assert accuracies(history, 1) == {
+        "test_accuracy_best": 0.5,
+        "test_accuracy_last": 0.4,
+        "test_accuracy_peak": 0.5,
+        "test_top5_best": 0.9,
+        "test_top5_last": 0.95,
+        "test_top5_peak": 0.95,
+        "further_tests": {
+            "other": {"accuracy_best": 0.3, "accuracy_last": 0.35, "accuracy_peak": 0.35}
+        },
+    }
+    assert accuracies([{"epoch": 1}], 1) == {}
+
+
+def test_accuracies_in_words() -> None:
+    summary = {
+        **accuracies([{"epoch": 1, "test_accuracy": 0.5, "test_accuracy_other": 0.25}], 1),
+        "test_top5_last": 0.75,
+        "best_epoch": 1,
+    }
+    found = list(measured_accuracies(summary))
+    assert [(one.test, one.text()) for one in found] == [
+        ("test set", "50.00%, top 5 75.00%"),
+        ("test set", "50.00%"),
+        ("other", "25.00%"),
+        ("other", "25.00%"),
+    ], "last and highest, but not best: no rows were held out"
+    words = [one.when for one in measured_accuracies({**summary, "held_out": {"rows": 3}})]
+    assert words[1] == "epoch 1 (best on held-out labels)"
+    words = [one.when for one in measured_accuracies({**summary, "selected_on": "clean_val"})]
+    assert words[1] == "epoch 1 (best on clean_val)"
+
+
 def test_the_three_curves() -> None:
     """Six rows: four are trained on and have a known truth."""
     split = Split(
@@ -132,6 +197,39 @@ def test_statistics_of_processes_are_averaged() -> None:
     for name, value in module.state_dict().items():
         wanted = before[name] / 2 if "running" in name else before[name]
         assert value.equal(wanted), name
+
+
+@pytest.mark.parametrize("count", [1, 7, 12, 20, 100])
+def test_a_subset_is_balanced_and_random(count: int) -> None:
+    """The rule of DivideMix's code, row by row: a class is full at count / C rows."""
+    labels = torch.tensor([0] * 3 + [1] * 20 + [2] * 30 + [-1] * 5)
+    rows = torch.arange(2, 58)
+    found = balanced_subset(rows, labels, count, torch.Generator().manual_seed(1))
+    order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(1))].tolist()
+    taken: list[int] = []
+    each = [0, 0, 0]
+    for row in order:
+        label = int(labels[row])
+        if label >= 0 and each[label] < count / 3 and len(taken) < count:
+            taken.append(row)
+            each[label] += 1
+    assert found.tolist() == sorted(taken)
+    other = balanced_subset(rows, labels, count, torch.Generator().manual_seed(2))
+    assert count == 100 or found.tolist() != other.tolist()
+
+
+def test_an_epoch_may_be_chosen_by_a_clean_set() -> None:
+    data = planted()
+    assert selection_key(None, data) == "holdout_accuracy"
+    with pytest.raises(ValueError, match="'clean_val' is not a further set"):
+        selection_key("clean_val", data)
+    further = replace(data, tests=[*data.tests, replace(data.tests[0], name="clean_val")])
+    key = selection_key("clean_val", further)
+    history = [
+        {"epoch": 1.0, "holdout_accuracy": 0.9, key: 0.1},
+        {"epoch": 2.0, "holdout_accuracy": 0.1, key: 0.9},
+    ]
+    assert (best_epoch(history), best_epoch(history, key)) == (1, 2)
 
 
 def test_the_best_epoch() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from csot.methods import method_names
 from csot.training import compare
-from csot.training.compare import Cell, Recipe, expand_methods, list_cells
+from csot.training.cells import Cell, expand_methods, list_cells
+from csot.training.compare import Plan, Recipe
 
 SMALL = {
     "epochs": 2,
@@ -50,4 +51,37 @@ def test_a_setting_may_be_for_one_method() -> None:
     recipe = Recipe("digits", Path("out"), "digits", {"epochs": 3, "csot.epsilon": 0.5})
     first, second = (recipe.config(Cell(name, "none", 0)) for name in ("csot", "elr"))
     assert first.settings["epsilon"] == 0.5
+    deep = Recipe("digits", Path("out"), "digits", {"network.width": 8, "elr.training.epochs": 5})
+    widths = [deep.config(Cell(name, "none", 0)).training.network.width for name in ("csot", "elr")]
+    assert widths == [8, 8], "a key with a dot need not begin with a method"
+    assert deep.config(Cell("elr", "none", 0)).training.epochs == 5
     assert first.training.epochs == second.training.epochs == 3
+
+
+def test_own_recipes_unless_equal() -> None:
+    own, equal = (Recipe("cifar10", Path("out"), "cifar10", equal=value) for value in (False, True))
+    csot, elr = (Cell(name, "sym:0.5", 0) for name in ("csot", "elr"))
+    assert [Plan(own, [csot, elr]).epochs()[name] for name in ("csot", "elr")] == [450, 150]
+    assert set(Plan(equal, [csot, elr]).epochs().values()) == {300}
+
+
+def test_settings_are_varied_one_at_a_time() -> None:
+    vary = {"csot.epsilon": [0.05, 0.1], "csot.coherence": [0.0, 0.10, 0.1], "epochs": [3]}
+    cells = list_cells(["csot", "elr"], ["none"], [0], vary)
+    assert [cell.name for cell in cells] == [
+        "csot epsilon=0.05",
+        "csot epsilon=0.1",
+        "csot coherence=0",
+        "csot coherence=0.1",
+        "csot epochs=3",
+        "elr epochs=3",
+    ], "equal values count once; a key without a method is for all"
+    recipe = Recipe("digits", Path("out"), "digits")
+    first = recipe.config(cells[0])
+    assert (first.settings["epsilon"], first.settings["coherence"]) == (0.05, 1.0)
+    assert cells[0].folder(Path("out")) == Path("out/cells/csot+epsilon=0.05/none/seed-0")
+
+
+def test_a_folder_name_has_no_slashes() -> None:
+    cell = Cell("csot", "matrix:/data/my matrix.npy", 0)
+    assert cell.folder(Path("out")) == Path("out/cells/csot/matrix--data-my-matrix.npy/seed-0")

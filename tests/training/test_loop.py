@@ -12,13 +12,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from csot.data.datasets.registry import TrainingData
-from csot.data.samples import Samples
+from csot._core.ranks import Ranks
+from csot.data import DataError
+from csot.data.augment.views import feature_views
+from csot.data.datasets.registry import TestSet, TrainingData, read_training_data
+from csot.data.samples import ImageFiles, Samples
 from csot.methods.core.contract import Context, Part
+from csot.nets.build import build_network
 from csot.runs import Run
 from csot.runs.findings import check_findings
 from csot.training import Trained, train
+from csot.training.evaluate import Evaluator
 from csot.training.loop import Progress
+from image_files import write_image
 from training.quick import FEATURES, SETTINGS, assert_same_run, metrics, planted
 
 CSOT = {"warmup": 1, "supervised_epochs": 3}
@@ -55,10 +61,15 @@ def test_files_and_summary(digits: Trained) -> None:
     for key in ("test_accuracy_best", "test_accuracy_last", "test_accuracy_peak"):
         assert 0 <= summary[key] <= 1
     assert summary["test_accuracy_peak"] >= summary["test_accuracy_last"]
+    assert summary["test_accuracy_last"] <= summary["test_top5_last"] <= 1
+    assert summary["further_tests"] == {}
+    assert summary["hardware"]
     assert summary["seconds"] > 0
     assert 1 <= summary["best_epoch"] <= 4
     assert np.shape(summary["noise_matrix_realised"]) == (10, 10)
-    assert (digits.path / "report.html").stat().st_size > 1000
+    page = (digits.path / "report.html").read_text(encoding="utf-8")
+    last, five = (f"{summary[f'test_{name}_last']:.2%}" for name in ("accuracy", "top5"))
+    assert f'<th scope="row">test set, last epoch</th><td>{last}, top 5 {five}</td>' in page
 
 
 def test_metrics(digits: Trained) -> None:
@@ -79,6 +90,7 @@ def test_metrics(digits: Trained) -> None:
         "plan_disagreement",
         "plan_converged",
         "test_accuracy",
+        "test_top5",
         "holdout_accuracy",
         "clean_accuracy",
         "corrected_accuracy",
@@ -204,8 +216,9 @@ def test_true_labels_change_no_number(tmp_path: Path) -> None:
     hidden = dataclasses.replace(data, true_labels=None)
     unknown = train(hidden, out=tmp_path / "unknown", settings=settings)
     curves = ["clean_accuracy", "corrected_accuracy", "clean_recall"]
-    first = known.history.drop(columns=["seconds", *curves])
-    pd.testing.assert_frame_equal(first, unknown.history.drop(columns="seconds"))
+    times = ["seconds", "relabel_seconds"]
+    first = known.history.drop(columns=[*times, *curves])
+    pd.testing.assert_frame_equal(first, unknown.history.drop(columns=times))
     pd.testing.assert_frame_equal(known.findings, unknown.findings)
     assert "noise_rate_realised" not in unknown.summary
 
@@ -245,9 +258,85 @@ def test_accumulated_gradients_are_those_of_a_larger_batch(tmp_path: Path) -> No
     ]
     np.testing.assert_allclose(runs[0].history["loss"], runs[1].history["loss"], rtol=1e-4)
     assert runs[0].history["test_accuracy"].isna().tolist() == [True, False, True, False]
+    assert "test_top5" not in runs[0].history, "there are three classes"
 
 
 def test_clipping_and_adam(tmp_path: Path) -> None:
     settings = {**FEATURES, "clip": 0.1, "optimiser.name": "adam", "learning_rate": 0.01}
     run = train(planted(), out=tmp_path / "run", method="cross_entropy", settings=settings)
     assert run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
+
+
+def test_a_subset_of_its_own_in_each_epoch_and_a_clean_set_to_choose_by(tmp_path: Path) -> None:
+    data = planted()
+    further = dataclasses.replace(data.tests[0], name="clean_val")
+    data = dataclasses.replace(data, tests=[*data.tests, further])
+    settings = {**FEATURES, "subset": 3, "select_on": "clean_val", "noise_rate": 0.2}
+    run = train(data, out=tmp_path / "run", method="co_teaching", settings=settings)
+    assert run.summary["selected_on"] == "clean_val"
+    chosen = run.history["test_accuracy_clean_val"]
+    assert chosen[run.summary["best_epoch"] - 1] == chosen.max()
+    # Each network is reported by itself, and the first one predicts.
+    assert {"network1_accuracy", "network2_accuracy"} <= set(run.history)
+    assert (run.history["network1_accuracy"] == run.history["test_accuracy"]).all()
+    with pytest.raises(ValueError, match="set `noise_rate`"):
+        train(
+            data,
+            out=tmp_path / "unknown",
+            method="co_teaching",
+            settings={**FEATURES, "subset": 3},
+        )
+
+
+def test_predictions_of_weak_views_do_not_depend_on_the_number_of_rows_at_a_time() -> None:
+    data = planted()
+    views = feature_views(scale=1.0, dim=5, weak_noise=0.5)
+    network = build_network("mlp", shape=(5,), num_classes=3, width=4)
+    rows = torch.arange(7, 60)
+    weak, again, plain = (
+        Evaluator(views.plain, batch, torch.device("cpu"), Ranks()).predictions(
+            network, data.train, rows, view, torch.Generator().manual_seed(0)
+        )
+        for view, batch in ((views.weak, 8), (views.weak, 512), (None, 8))
+    )
+    torch.testing.assert_close(weak.logits, again.logits)
+    assert not torch.allclose(weak.logits, plain.logits)
+
+
+def test_views_are_cut_from_whole_images(tmp_path: Path) -> None:
+    """Training images keep their ends, test images are squares; both reach the network."""
+    for row in range(16):
+        size = (20 + row, 20) if row % 2 else (20, 20 + 2 * row)
+        write_image(tmp_path / f"{row}.png", 60 + 100 * (row % 2), size)
+    paths = [tmp_path / f"{row}.png" for row in range(16)]
+    labels = torch.arange(16) % 2
+    data = TrainingData(
+        name="pictures",
+        train=ImageFiles(paths, 20, whole=True),
+        labels=labels,
+        class_names=["dark", "light"],
+        ids=[path.name for path in paths],
+        tests=[TestSet("test", ImageFiles(paths, 20), labels)],
+        mean=(0.5,) * 3,
+        std=(0.25,) * 3,
+    )
+    settings = {
+        "epochs": 3,
+        "batch_size": 8,
+        "network.name": "resnet8",
+        "network.width": 4,
+        "views.crop": 16,
+        "views.crop_scale": 0.3,
+        "views.policy": "simclr",
+        "views.cutout": 8,
+        "learning_rate": 0.05,
+        **CSOT,
+    }
+    run = train(data, out=tmp_path / "run", settings=settings)
+    assert run.history["loss"].notna().all()
+    assert run.summary["test_accuracy_last"] >= 0.5
+
+
+def test_only_images_in_files_can_be_whole() -> None:
+    with pytest.raises(DataError, match="`whole` is for webvision and clothing1m"):
+        read_training_data("digits", whole=True)

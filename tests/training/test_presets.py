@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from csot._core.noise_text import canonical_noise
 from csot.cli.train import parse_settings
-from csot.methods import find_method
+from csot.methods import find_method, method_names
 from csot.training.presets import (
     make_config,
     merged,
+    noise_under,
     preset_for,
     preset_names,
     preset_text,
@@ -37,6 +39,48 @@ def own(tmp_path: Path) -> str:
     path = tmp_path / "own.yaml"
     path.write_text(OWN)
     return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("sym:.90", "sym:0.9"),
+        (" sym-exclude:0.50 ", "sym-exclude:0.5"),
+        ("asym:4e-1:superclass:overall", "asym:0.4:overall:superclass"),
+        ("none", "none"),
+        ("matrix:0.50", "matrix:0.50"),
+        ("file:a:.5", "file:a:.5"),
+        ("sym:half", "sym:half"),
+    ],
+)
+def test_noise_is_written_in_one_way(text: str, canonical: str) -> None:
+    assert canonical_noise(text) == canonical
+    assert canonical_noise(canonical) == canonical
+
+
+def test_noise_is_compared_by_value(own: str) -> None:
+    one, other = (
+        make_config("digits", "csot", preset=own, noise=n) for n in ("sym:.80", "sym:0.8")
+    )
+    assert one == other
+    assert one.settings["warmup"] == 7
+    kept = one.model_copy(update={"noise": "sym:.80"})  # as an earlier version wrote it
+    assert kept.identity() == one.identity()
+
+
+def test_asym_is_the_papers_under_its_preset() -> None:
+    assert noise_under("cifar10", "asym:.4") == "asym:0.4:overall"
+    assert noise_under("cifar10", "asym:0.4:class") == "asym:0.4:class"
+    assert noise_under("cifar10", "sym:0.4") == "sym:0.4"
+    assert noise_under("digits", "asym:0.4") == noise_under(None, "asym:0.4") == "asym:0.4"
+    config = make_config("cifar10", "dividemix", preset="cifar10", noise="asym:0.4")
+    assert config.noise == "asym:0.4:overall"
+    assert config.settings["warmup_entropy"] == 1
+
+
+def test_labels_by_people_take_the_preset_of_their_images() -> None:
+    assert preset_for("cifar10n:worse") == "cifar10"
+    assert preset_for("cifar100n") == preset_for("cifar100n:coarse") == "cifar100"
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -198,3 +242,28 @@ def test_merged_leaves_its_parts_alone() -> None:
     base, over = {"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}
     assert merged(base, over) == {"a": {"b": 3, "c": 2}}
     assert base == {"a": {"b": 1, "c": 2}}
+
+
+@pytest.mark.parametrize("preset", ["cifar10", "cifar100", "webvision", "clothing1m"])
+def test_the_papers_presets_have_a_section_for_every_method(preset: str) -> None:
+    """Cross-entropy on CIFAR has none: it is the preset itself."""
+    missing = set(method_names()) - set(read_preset(preset).methods)
+    assert missing <= {"cross_entropy"}
+
+
+def test_views_of_the_originals() -> None:
+    policies = {
+        name: make_config("cifar10", name, preset="cifar10").training.views.policy
+        for name in ("moit", "moit_plus", "rrl", "ngc", "unicon", "csot")
+    }
+    assert policies == {
+        "moit": "simclr",
+        "moit_plus": "simclr",
+        "rrl": "augmix",
+        "ngc": "augmix",
+        "unicon": "cifar10",
+        "csot": "cifar10",
+    }
+    clothing = make_config("clothing1m", "csot", preset="clothing1m")
+    assert (clothing.training.subset, clothing.training.views.cutout) == (1000, 112)
+    assert (clothing.dataset.whole, clothing.training.select_on) == (True, None)

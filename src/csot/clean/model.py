@@ -109,6 +109,7 @@ def fit_model(
     class_prior: Tensor | None,
     report: Callable[[str], None],
     groups: Integers | None = None,
+    csot: CsotRounds | None = None,
 ) -> FittedModel:
     """Fit everything. ``report`` is told each stage as it begins; ``groups`` share a fold."""
     folds = Folds.stratified(evidence.labels_to_learn(), n_folds, seed, groups)
@@ -120,7 +121,8 @@ def fit_model(
     first = LinearProbes().fit(training, noise)
     fitted = LinearProbes().members(training, first)
     noise, rounds = first.judged.noise, []
-    for learner in LEARNERS:
+    for default in LEARNERS:
+        learner = csot if csot is not None and csot.name == default.name else default
         if learner.name in members and learner.applies(training):
             report(learner.stage)
             fit = learner.fit(training, first, noise)

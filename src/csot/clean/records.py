@@ -103,6 +103,7 @@ def _write_tables(
         samples if len(samples.columns) else None,
         shown,
         class_names=list(cleaner.classes_),
+        image_root=data.root,
     )
 
 

@@ -13,16 +13,17 @@ from csot.cli.audit import audit
 from csot.cli.clean import clean
 from csot.cli.compare import compare
 from csot.cli.export import export
+from csot.cli.figures import figures
 from csot.cli.predict import predict
 from csot.cli.report import report
 from csot.cli.review import review
+from csot.cli.table import table
 from csot.cli.train import train
 
 app = typer.Typer(
     name="csot",
     help="Find wrong labels, fix them, and train models that survive them.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,
 )
 
@@ -43,7 +44,19 @@ def main(
     """Find wrong labels, fix them, and train models that survive them."""
 
 
-for _command in (clean, review, apply, report, audit, train, predict, export, compare):
+for _command in (
+    clean,
+    review,
+    apply,
+    report,
+    audit,
+    train,
+    predict,
+    export,
+    compare,
+    table,
+    figures,
+):
     app.command()(_command)
 app.command()(lists.ablations)
 app.command()(lists.methods)

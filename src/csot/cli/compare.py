@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
+from csot.cli.completion import complete_method
+from csot.cli.defaults import COMPARISON, default_out
 from csot.cli.options import (
     AllowOutside,
+    AsJson,
     Changes,
     DataDir,
     ImageColumn,
@@ -25,16 +29,28 @@ from csot.cli.terminal import Terminal
 from csot.cli.train import parse_settings, require_training
 
 if TYPE_CHECKING:
-    from csot.training.compare import Cell
+    import pandas as pd
+
+    from csot.training.cells import Cell
+    from csot.training.compare import Plan
+
+SCORES = ("test_accuracy_last", "test_accuracy_best", "seconds")
 
 
 def compare(
+    context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATA", help="As for csot train.")],
     methods: Annotated[
         str,
-        typer.Option(help="Methods, separated by commas; csot@c is an ablation; all; ablations."),
+        typer.Option(
+            help="Methods, separated by commas; csot@c is an ablation; all; ablations.",
+            autocompletion=complete_method,
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs; else DATA-compare."),
+    ] = None,
     noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     preset: Preset = None,
@@ -45,37 +61,57 @@ def compare(
     image: ImageColumn = None,
     root: ImageRoot = None,
     allow_outside: AllowOutside = False,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="KEY=V1,V2...",
+            help="Run with each value of a setting; may be repeated, each setting by itself.",
+        ),
+    ] = None,
+    equal: Annotated[
+        bool,
+        typer.Option(
+            "--equal",
+            help="The preset's common epochs, optimiser and network for every method; else each "
+            "method has those of its own section.",
+        ),
+    ] = False,
     jobs: Annotated[
         int, typer.Option(min=1, help="Runs at a time, each on one thread where there are several.")
     ] = 1,
-    own_recipes: Annotated[
-        bool,
-        typer.Option(
-            "--own-recipes",
-            help="Epochs, optimiser and network of each method's original, not the common ones.",
-        ),
-    ] = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Run methods on the same data, noise, network and budget, and put them side by side.
+    """Run methods on the same data and noise, each by its own recipe, and put them side by side.
 
     What is finished in RUN is not run again; what was interrupted goes on.
+
+    Example: csot compare digits --methods cross_entropy,csot --noise sym:0.5 --seeds 0,1,2
     """
-    with Terminal(quiet) as terminal:
+    with Terminal(quiet, as_json) as terminal:
         require_training("csot compare")
         from csot import training
         from csot.data import Columns
         from csot.figures.comparison import rows_for
-        from csot.training.compare import list_cells
+        from csot.figures.table_formats import align
 
         chosen, noises = split_list(methods, "--methods"), split_list(noise, "--noise")
         numbers = split_numbers(seeds, "--seeds")
-        cells = list_cells(chosen, noises, numbers)
-        with terminal.bar("runs", len(cells)) as advance:
+        varied = parse_values(vary or [])
+        out = default_out(data, COMPARISON) if out is None else out
+        facts: list[dict[str, Any]] = []
+        with ExitStack() as stack:
+            bars: list[Callable[[int], None]] = []
+
+            def on_plan(plan: Plan) -> None:
+                terminal.say(describe_plan(plan))
+                bars.append(stack.enter_context(terminal.bar("runs", len(plan.cells))))
 
             def on_cell(cell: Cell, summary: dict[str, Any]) -> None:
-                advance(1)
+                bars[0](1)
                 terminal.say(describe_cell(cell, summary))
+                facts.append(asdict(cell) | {name: summary.get(name) for name in SCORES})
 
             found = training.compare(
                 data,
@@ -83,6 +119,7 @@ def compare(
                 out=out,
                 noises=noises,
                 seeds=numbers,
+                vary=varied,
                 preset=preset,
                 settings=parse_settings(settings or []),
                 source=training.Source(
@@ -92,54 +129,91 @@ def compare(
                     root=root,
                     allow_outside=allow_outside,
                 ),
-                own_recipes=own_recipes,
+                equal=equal,
                 jobs=jobs,
-                command=as_typed(
-                    data, methods, noise, seeds, out, settings or [], allow_outside, preset
-                ),
+                command=as_typed(context),
+                on_plan=on_plan,
                 on_cell=on_cell,
             )
         for name in found.noises:
             # One table per noise: side by side they would not fit a terminal.
             terminal.say()
-            terminal.say(as_table(name, rows_for(found, name)))
+            titles = ["method", *found.shown(), "seconds"]
+            terminal.say(name)
+            for line in align([titles, *rows_for(found, name)]):
+                terminal.say(line)
+        if varied:
+            say_sweep(found.sweep(), terminal)
         terminal.say()
-        terminal.say(f"results are in {out}: compare.html, table.csv, table.tex, cells.csv")
+        for title, words in found.legend().items():
+            terminal.say(f"{title}: {words}")
+        more = ", sweep.csv, sweep.png" if varied else ""
+        terminal.say(f"results are in {out}: compare.html, table.csv, table.tex, cells.csv{more}")
+        terminal.result({"run": str(out), "page": str(out / "compare.html"), "cells": facts})
 
 
-def as_typed(
-    data: str,
-    methods: str,
-    noise: str,
-    seeds: str,
-    out: Path,
-    settings: Sequence[str],
-    allow_outside: bool,
-    preset: str | None,
-) -> str:
-    """The command as it would be typed, for compare.html."""
-    words = ["csot", "compare", data, "--methods", methods, "--noise", noise]
-    words += ["--seeds", seeds, "--out", str(out)]
-    words += [word for setting in settings for word in ("--set", setting)]
-    words += ["--allow-outside"] if allow_outside else []
-    words += [] if preset is None else ["--preset", preset]
-    return shlex.join(words)
+def as_typed(context: typer.Context) -> str:
+    """The command as it was typed, for compare.html; without what does not change the results."""
+    arguments, options = [], []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE" or name in ("quiet", "jobs"):
+            continue
+        value = context.params[name]
+        if parameter.param_type_name == "argument":
+            arguments.append(str(value))
+            continue
+        option = max(parameter.opts, key=len)
+        if value is True:
+            options.append(option)
+        else:
+            for one in value if isinstance(value, list | tuple) else [value]:
+                options += [option, str(one)]
+    return shlex.join(["csot", "compare", *arguments, *options])
 
 
-def as_table(title: str, rows: list[list[str]]) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in ("method", "best", "last", "seconds"):
-        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
+def describe_plan(plan: Plan) -> str:
+    """What is going to be run, and whether all methods have the same recipe."""
+    epochs = plan.epochs()
+    counts = sorted(set(epochs.values()))
+    if len(counts) == 1:
+        said = f"all have {counts[0]} epochs"
+    else:
+        said = "epochs: " + ", ".join(f"{name} {count}" for name, count in epochs.items())
+    if plan.recipe.equal:
+        return (
+            f"{len(plan.cells)} runs; --equal: every method has the preset's common epochs, "
+            f"optimiser and network, not its own ({said})"
+        )
+    return (
+        f"{len(plan.cells)} runs; each method by its own recipe, as its section of the preset has "
+        f"it ({said}); --equal gives all of them the same epochs, optimiser and network"
+    )
+
+
+def say_sweep(sweep: pd.DataFrame, terminal: Terminal) -> None:
+    """One table per setting and method: values down, noises across."""
+    from csot.figures.comparison import cell_text
+    from csot.figures.table_formats import NOTHING, align
+
+    for (setting, method), group in sweep.groupby(["setting", "method"], sort=False):
+        noises, values = (list(dict.fromkeys(group[name])) for name in ("noise", "value"))
+        cells = {
+            (row["noise"], row["value"]): cell_text(row, "last") for _, row in group.iterrows()
+        }
+        lines = [[value, *(cells.get((n, value), NOTHING) for n in noises)] for value in values]
+        terminal.say()
+        terminal.say(f"{method}, last test accuracy over {setting}")
+        for line in align([[str(setting), *noises], *lines]):
+            terminal.say(line)
 
 
 def describe_cell(cell: Cell, summary: dict[str, Any]) -> str:
     """One line about a finished run."""
-    last, best = summary.get("test_accuracy_last"), summary.get("test_accuracy_best")
-    scores = "no test set" if last is None else f"last {last:.2%}, best {best:.2%}"
-    run = f"{cell.method} {cell.noise} seed {cell.seed}"
+    last, peak = summary.get("test_accuracy_last"), summary.get("test_accuracy_peak")
+    scores = "no test set" if last is None else f"last {last:.2%}, peak {peak:.2%}"
+    run = f"{cell.name} {cell.noise} seed {cell.seed}"
     return f"{run}: {scores}, {summary['seconds']:.0f} s"
 
 
@@ -149,6 +223,30 @@ def split_list(text: str, option: str) -> list[str]:
     if not found:
         raise ValueError(f"{option} {text!r} names nothing: separate values by commas")
     return found
+
+
+def parse_values(pairs: Sequence[str]) -> dict[str, list[Any]]:
+    """`epsilon=0.05,0.1` -> {"epsilon": [0.05, 0.1]}; values are YAML."""
+    from csot.training.yaml_text import parse_yaml
+
+    found: dict[str, list[Any]] = {}
+    for pair in pairs:
+        key, equals, values = (part.strip() for part in pair.partition("="))
+        if not equals or not key or not values:
+            raise ValueError(
+                f"--vary {pair}: write KEY=V1,V2, such as --vary csot.epsilon=0.05,0.1"
+            )
+        for value in parse_yaml(f"[{values}]", f"--vary {pair}"):
+            found.setdefault(key, []).append(as_number(value))
+    return found
+
+
+def as_number(value: Any) -> Any:
+    """`1e-3` is text to YAML 1.1."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def split_numbers(text: str, option: str) -> list[int]:

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from csot._core.text import duration
 from csot.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "corrected": ("corrected", "{:,.0f}"),
     "holdout_accuracy": ("held out", "{:.1%}"),
     "test_accuracy": ("test", "{:.1%}"),
+    "test_top5": ("top 5", "{:.1%}"),
     "seconds": ("seconds", "{:.0f}"),
 }
 
@@ -80,8 +82,6 @@ class Epochs:
             # What was known already comes first, and takes no time.
             self._stage, self._begun, self._known = stage, now, done
         elif stage not in self._timed and now - self._begun >= TIMED and done < total:
-            from csot.training.estimate import duration
-
             self._timed.add(stage)
             left = (now - self._begun) / max(1, done - self._known) * (total - done)
             self._terminal.say(f"{stage}: {total:,}, about {duration(left)} more")
@@ -94,8 +94,6 @@ class Epochs:
             self._live.__enter__()
 
     def on_estimate(self, seconds: float) -> None:
-        from csot.training.estimate import duration
-
         self._left = f", about {duration(seconds)} left"
         if not self._has_estimated:
             self._has_estimated = True

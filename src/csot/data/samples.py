@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import repeat
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,13 @@ from csot._core.errors import DataError, FileError, require
 from csot._core.files import read_bytes, read_npy
 from csot._core.pictures import MAX_BYTES, read_rgb
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 Kind = Literal["images", "features"]
-Pixels = npt.NDArray[np.uint8]
+Pixels: TypeAlias = npt.NDArray[np.uint8]
+LONGEST = 2
+"""Sides of the canvas of a whole image, in units of its shorter side."""
 SCALED = "images"
 """Folder of a cache for scaled images."""
 
@@ -35,6 +40,8 @@ class Samples(ABC):
     kind: Kind
     shape: tuple[int, ...]
     """Of one input: (channels, H, W) or (D,)."""
+    whole = False
+    """Whether batches are canvases of whole images, see `ImageFiles`."""
     stored_views: int = 1
     """Views of each input that are stored, the plain one first."""
 
@@ -103,28 +110,39 @@ class StoredViews(Samples):
 class ImageFiles(Samples):
     """Image files as (3, size, size): upright, shorter side scaled to `size`, centre cut out.
 
-    With `cache`, a folder, the scaled copies are kept there by the content of the files.
+    With `whole` a batch holds all of each scaled image, up to `LONGEST` times its shorter side, in
+    a canvas (4, LONGEST size, LONGEST size) whose last channel is 255 where the image is. The
+    square that would be cut out lies in the middle; `shape` is its shape.
+    With `cache`, a folder, the scaled squares are kept there by the content of the files.
     """
 
     kind = "images"
 
-    def __init__(self, paths: Sequence[Path], size: int, cache: Path | None = None) -> None:
+    def __init__(
+        self, paths: Sequence[Path], size: int, cache: Path | None = None, *, whole: bool = False
+    ) -> None:
         if size < 1:
             raise DataError(f"an image size of {size}: at least 1 pixel is needed")
         require("PIL.Image", "train", "reading images")
         self._paths = list(paths)
         self._cache = cache
         self.shape = (3, size, size)
+        self.whole = whole
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def batch(self, rows: Tensor) -> Tensor:
         paths = [self._paths[row] for row in rows.tolist()]
-        pixels = torch.empty(len(paths), *self.shape, dtype=torch.uint8)
+        size = self.shape[-1]
+        shape = (4, LONGEST * size, LONGEST * size) if self.whole else self.shape
+        pixels = torch.empty(len(paths), *shape, dtype=torch.uint8)
         # Decoding releases Python's lock, so threads are enough.
-        size, cache = repeat(self.shape[-1]), repeat(self._cache)
-        images = _pool(os.getpid()).map(read_scaled, paths, size, cache)
+        pool = _pool(os.getpid())
+        if self.whole:
+            images = pool.map(read_canvas, paths, repeat(size))
+        else:
+            images = pool.map(read_scaled, paths, repeat(size), repeat(self._cache))
         for row, image in enumerate(images):
             pixels[row] = torch.from_numpy(image).permute(2, 0, 1)
         return pixels
@@ -136,6 +154,7 @@ class _Subset(Samples):
         self._rows = rows
         self.kind = whole.kind
         self.shape = whole.shape
+        self.whole = whole.whole
         self.stored_views = whole.stored_views
 
     def __len__(self) -> int:
@@ -170,11 +189,33 @@ def read_scaled(path: Path, size: int, cache: Path | None) -> Pixels:
 
 def read_square(path: Path, size: int) -> Pixels:
     """(size, size, 3)."""
+    image = _scaled(path, size)
+    left, top = ((side - size) // 2 for side in image.size)
+    return np.array(image.crop((left, top, left + size, top + size)), dtype=np.uint8)
+
+
+def read_canvas(path: Path, size: int) -> Pixels:
+    """(LONGEST size, LONGEST size, 4): the image so that its middle square is in the middle."""
+    image = _scaled(path, size)
+    side = LONGEST * size
+    corner = [(side - size) // 2 - (length - size) // 2 for length in image.size]
+    # Of a longer image the ends are left out.
+    box = [max(0, -corner[0]), max(0, -corner[1])]
+    box += [min(length, side - place) for length, place in zip(image.size, corner, strict=True)]
+    inside = np.array(image.crop((box[0], box[1], box[2], box[3])), dtype=np.uint8)
+    canvas = np.zeros((side, side, 4), dtype=np.uint8)
+    left, top = max(0, corner[0]), max(0, corner[1])
+    window = canvas[top : top + inside.shape[0], left : left + inside.shape[1]]
+    window[..., :3], window[..., 3] = inside, 255
+    return canvas
+
+
+def _scaled(path: Path, size: int) -> Image:
+    """The image with its shorter side scaled to `size`."""
     resampling = require("PIL.Image", "train", "reading images").Resampling.BILINEAR
     image = read_rgb(path, size)
     shorter = min(image.size)
     width, height = (max(size, round(side * size / shorter)) for side in image.size)
-    if (width, height) != image.size:
-        image = image.resize((width, height), resampling, reducing_gap=3.0)
-    left, top = (width - size) // 2, (height - size) // 2
-    return np.array(image.crop((left, top, left + size, top + size)), dtype=np.uint8)
+    if (width, height) == image.size:
+        return image
+    return image.resize((width, height), resampling, reducing_gap=3.0)

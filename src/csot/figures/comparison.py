@@ -10,16 +10,23 @@ from typing import Any
 import pandas as pd
 
 from csot.figures.history import read_history
+from csot.figures.measured import run_record
+from csot.figures.sweep import Change, sweep_table
+from csot.figures.table_formats import NOTHING, escape
 from csot.runs import Run
+from csot.runs.accuracies import HELD_OUT
 
-MEASURES = {
-    "best": "test_accuracy_best",
-    "last": "test_accuracy_last",
-    "peak": "test_accuracy_peak",
+FACTS = (
+    *("method", "noise", "seed", "data", "seconds", "epochs", "rows", "network", "batch_size"),
+    *("selected_on", "hardware"),
+)
+"""Columns of the cells that are not accuracies."""
+LEGEND = {
+    "last": "at the last epoch",
+    "peak": "the highest of all epochs, which papers call best",
+    "best": "at the epoch that was best on {}",
+    "top-5": "label among the five most probable classes, at the last epoch",
 }
-
-
-NOTHING = "-"
 
 
 @dataclass(frozen=True)
@@ -31,28 +38,67 @@ class Comparison:
     """metrics.csv by (method, noise, seed)."""
     places: Mapping[tuple[str, str, int], Path] = field(default_factory=dict)
     """The folder of each run."""
+    changes: Mapping[str, tuple[str, Change]] = field(default_factory=dict)
+    """Where a setting is varied: the method and the change that a name stands for."""
 
     @classmethod
-    def read(cls, places: Mapping[tuple[str, str, int], Path]) -> Comparison:
+    def read(
+        cls,
+        places: Mapping[tuple[str, str, int], Path],
+        changes: Mapping[str, tuple[str, Change]] | None = None,
+    ) -> Comparison:
         """From the folders of the cells."""
         rows, histories = [], {}
         for (method, noise, seed), place in places.items():
-            summary = Run.open(place).read_summary()
-            row: dict[str, Any] = {"method": method, "noise": noise, "seed": seed}
-            row |= {name: summary.get(key) for name, key in MEASURES.items()}
-            rows.append({**row, **{name: summary.get(name) for name in ("seconds", "epochs")}})
+            record = run_record(Run.open(place).read_summary())
+            rows.append({"method": method, "noise": noise, "seed": seed, **record})
             histories[method, noise, seed] = read_history(place)
-        return cls(pd.DataFrame(rows), histories, dict(places))
+        return cls(pd.DataFrame(rows), histories, dict(places), dict(changes or {}))
+
+    @property
+    def measures(self) -> list[str]:
+        """Columns of the cells that hold accuracies: `last`, `top5_last`, `ilsvrc12_last` ..."""
+        cells = self.cells
+        return [str(c) for c in cells.columns if c not in FACTS and cells[c].notna().any()]
+
+    def shown(self) -> dict[str, str]:
+        """Titles of the columns of a table, and the measures that they show."""
+        found: dict[str, str] = {
+            name: name for name in ("last", "peak", "best") if name in self.measures
+        }
+        for measure in self.measures:
+            test = measure.removesuffix("last").removesuffix("top5_").rstrip("_")
+            if measure.endswith("last") and measure != "last":
+                title = "top-5" if measure.endswith("top5_last") else ""
+                found[f"{test} {title}".strip()] = measure
+        return found
+
+    def legend(self) -> dict[str, str]:
+        """What the titles of `shown` mean, in words."""
+        chosen = self.cells.get("selected_on", [HELD_OUT])
+        sets = " or ".join(dict.fromkeys(name for name in chosen if name))
+        return {title: LEGEND[title].format(sets) for title in self.shown() if title in LEGEND}
 
     def table(self) -> pd.DataFrame:
         """By method and noise: mean and standard deviation over the seeds, in per cent."""
         grouped = self.cells.groupby(["method", "noise"], sort=False)
         parts: dict[str, Any] = {"seeds": grouped["seed"].count()}
-        for name in MEASURES:
-            parts[f"{name}_mean"] = 100 * grouped[name].mean()
-            parts[f"{name}_sd"] = 100 * grouped[name].std(ddof=1)
+        for name in dict.fromkeys(["last", *self.measures]):
+            values = (
+                self.cells[name]
+                .astype(float)
+                .groupby([self.cells["method"], self.cells["noise"]], sort=False)
+            )
+            parts[f"{name}_mean"] = 100 * values.mean()
+            parts[f"{name}_sd"] = 100 * values.std(ddof=1)
         parts["seconds_mean"] = grouped["seconds"].mean()
         return pd.DataFrame(parts).reset_index()
+
+    def sweep(self) -> pd.DataFrame:
+        """The rows of `table` by setting and rising value; empty where no setting is varied."""
+        if not self.changes:
+            return pd.DataFrame()
+        return sweep_table(self.table(), self.changes, self.measures)
 
     def ranked(self, noise: str) -> pd.DataFrame:
         """The rows of `table` of one noise, the highest last accuracy first."""
@@ -78,14 +124,15 @@ def cell_text(row: pd.Series[Any], name: str) -> str:
 
 
 def latex(table: pd.DataFrame, comparison: Comparison) -> str:
-    """A booktabs table: a column of best and one of last for each noise; the best last is bold."""
-    noises = comparison.noises
-    head = " & ".join(rf"\multicolumn{{2}}{{c}}{{{_escape(noise)}}}" for noise in noises)
+    """A booktabs table with the same columns for each noise; the best last accuracy is bold."""
+    noises, shown = comparison.noises, comparison.shown()
+    count = len(shown)
+    head = " & ".join(rf"\multicolumn{{{count}}}{{c}}{{{escape(noise)}}}" for noise in noises)
     lines = [
-        rf"\begin{{tabular}}{{l{'cc' * len(noises)}}}",
+        rf"\begin{{tabular}}{{l{'c' * count * len(noises)}}}",
         r"\toprule",
         rf"Method & {head} \\",
-        rf" & {' & '.join(['best', 'last'] * len(noises))} \\",
+        rf" & {' & '.join([escape(title) for title in shown] * len(noises))} \\",
         r"\midrule",
     ]
     winners = best_last(table)
@@ -93,11 +140,11 @@ def latex(table: pd.DataFrame, comparison: Comparison) -> str:
         cells = []
         for noise in noises:
             row = find(table, method, noise)
-            for name in ("best", "last"):
-                text = "--" if row is None else cell_text(row, name).replace("±", r"$\pm$")
+            for name in shown.values():
+                text = "--" if row is None else escape(cell_text(row, name))
                 is_winner = name == "last" and winners.get(noise) == method
                 cells.append(rf"\textbf{{{text}}}" if is_winner else text)
-        lines.append(rf"{_escape(method)} & {' & '.join(cells)} \\")
+        lines.append(rf"{escape(method)} & {' & '.join(cells)} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
@@ -116,16 +163,13 @@ def find(table: pd.DataFrame, method: str, noise: str) -> pd.Series[Any] | None:
     return rows.iloc[0] if len(rows) else None
 
 
-def _escape(text: str) -> str:
-    return text.replace("_", r"\_").replace("%", r"\%")
-
-
 def rows_for(comparison: Comparison, noise: str) -> list[list[str]]:
-    """Of one noise: method, best, last and seconds, the highest last accuracy first."""
-    return [row_texts(row) for _, row in comparison.ranked(noise).iterrows()]
+    """Of one noise: method, the measures of `shown`, seconds; the highest last accuracy first."""
+    names = list(comparison.shown().values())
+    return [row_texts(row, names) for _, row in comparison.ranked(noise).iterrows()]
 
 
-def row_texts(row: pd.Series[Any]) -> list[str]:
-    """Method, best, last and seconds of a row of the table."""
-    cells = [cell_text(row, name) for name in ("best", "last")]
+def row_texts(row: pd.Series[Any], names: list[str]) -> list[str]:
+    """Method, accuracies and seconds of a row of the table."""
+    cells = [cell_text(row, name) for name in names]
     return [row["method"], *cells, f"{row['seconds_mean']:.0f}"]

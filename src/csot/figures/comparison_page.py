@@ -11,13 +11,14 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from csot.figures.comparison import Comparison, row_texts
+from csot.figures.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Tick, nice_ticks
+from csot.figures.sweep_page import sweep_panels
+from csot.figures.table_formats import page_environment
 
-WIDTH, HEIGHT = 460, 250
-LEFT, RIGHT, TOP, BOTTOM = 40, 8, 10, 26
-TICKS = 5
+MANY = 6
+"""Methods from which each also gets a small panel of its own."""
 LINKED = ("report.html", "curves.png")
 """What a run is linked to: the first of these that it has, else its folder."""
 
@@ -33,15 +34,12 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Tick:
-    at: float
-    text: str
-
-
-@dataclass(frozen=True)
 class Panel:
+    """One noise. ``others`` is the range of all methods as an outline."""
+
     noise: str
     curves: list[Curve]
+    others: str
     x_ticks: list[Tick]
     y_ticks: list[Tick]
 
@@ -51,21 +49,23 @@ def comparison_page(comparison: Comparison, out: Path, command: str, curves: dic
     ranked = {noise: comparison.ranked(noise) for noise in comparison.noises}
     first = next((table["method"].iloc[0] for table in ranked.values() if len(table)), "")
     figures = {title: draw_panels(comparison.histories, name) for name, title in curves.items()}
-    environment = Environment(
-        loader=PackageLoader("csot.figures"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("compare.html").render(
-        tables={noise: _rows(comparison, table, out) for noise, table in ranked.items()},
-        figures={title: panels for title, panels in figures.items() if panels},
-        methods=list(ranked[comparison.noises[0]]["method"]) if ranked else [],
-        highlighted=first,
-        command=command,
-        seeds=sorted(set(comparison.cells["seed"])),
-        size={"width": WIDTH, "height": HEIGHT, "left": LEFT, "bottom": HEIGHT - BOTTOM},
+    shown = list(comparison.shown())
+    return (
+        page_environment()
+        .get_template("compare.html")
+        .render(
+            titles=shown,
+            legend=comparison.legend(),
+            tables={noise: _rows(comparison, table, out) for noise, table in ranked.items()},
+            figures={title: panels for title, panels in figures.items() if panels},
+            methods=list(ranked[comparison.noises[0]]["method"]) if ranked else [],
+            highlighted=first,
+            command=command,
+            seeds=sorted(set(comparison.cells["seed"])),
+            size={"width": WIDTH, "height": HEIGHT, "left": LEFT, "bottom": HEIGHT - BOTTOM},
+            many=MANY,
+            sweeps=sweep_panels(comparison.sweep()),
+        )
     )
 
 
@@ -80,8 +80,8 @@ def draw_panels(histories: Mapping[tuple[str, str, int], pd.DataFrame], column: 
         return []
     values = np.concatenate([series.to_numpy() for series in shown.values()])
     epochs = np.concatenate([series.index.to_numpy() for series in shown.values()])
-    y_ticks = _nice_ticks(float(values.min()), float(values.max()))
-    x_ticks = _nice_ticks(float(epochs.min()), float(epochs.max()), whole=True, inside=True)
+    y_ticks = nice_ticks(float(values.min()), float(values.max()))
+    x_ticks = nice_ticks(float(epochs.min()), float(epochs.max()), whole=True, inside=True)
     low, high = y_ticks[0], y_ticks[-1]
     start, end = float(epochs.min()), max(float(epochs.max()), float(epochs.min()) + 1)
 
@@ -95,19 +95,25 @@ def draw_panels(histories: Mapping[tuple[str, str, int], pd.DataFrame], column: 
         points = zip(series.index.tolist(), series.tolist(), strict=True)
         return " ".join(f"{x(epoch)},{y(value)}" for epoch, value in points)
 
+    def outline(joined: pd.DataFrame) -> str:
+        return f"{path(joined.max(axis=1))} {path(joined.min(axis=1)[::-1])}"
+
     panels = []
     for noise in dict.fromkeys(noise for _, noise, _ in shown):
         curves = []
+        means = []
         for method in dict.fromkeys(m for m, n, _ in shown if n == noise):
             runs = [series for (m, n, _), series in shown.items() if (m, n) == (method, noise)]
             joined = pd.concat(runs, axis=1).sort_index()
-            mean, least, most = joined.mean(axis=1), joined.min(axis=1), joined.max(axis=1)
-            band = f"{path(most)} {path(least[::-1])}" if len(runs) > 1 else ""
+            mean = joined.mean(axis=1)
+            band = outline(joined) if len(runs) > 1 else ""
+            means.append(mean)
             curves.append(Curve(method, path(mean), band, float(mean.iloc[-1])))
         panels.append(
             Panel(
                 noise,
-                curves,
+                sorted(curves, key=lambda curve: -curve.last),
+                outline(pd.concat(means, axis=1).sort_index()),
                 [Tick(x(tick), f"{tick:g}") for tick in x_ticks],
                 [Tick(y(tick), f"{tick:g}") for tick in y_ticks],
             )
@@ -115,38 +121,24 @@ def draw_panels(histories: Mapping[tuple[str, str, int], pd.DataFrame], column: 
     return panels
 
 
-def _nice_ticks(
-    low: float, high: float, *, whole: bool = False, inside: bool = False
-) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten that cover the range, or lie ``inside`` it."""
-    span = max(high - low, 1e-9 if not whole else 1.0)
-    power = 10.0 ** np.floor(np.log10(span / TICKS))
-    steps = [step * power for step in (1, 2, 5, 10)]
-    step = next(step for step in steps if span / step <= TICKS)
-    step = max(step, 1.0) if whole else step
-    first = np.ceil(low / step - 1e-9) if inside else np.floor(low / step + 1e-9)
-    last = np.floor(high / step + 1e-9) if inside else np.ceil(high / step - 1e-9)
-    last = max(last, first + (0 if inside else 1))
-    return [float(round(number * step, 10)) for number in np.arange(first, last + 1)]
-
-
 def _rows(comparison: Comparison, ranked: pd.DataFrame, out: Path) -> list[dict[str, Any]]:
+    names = list(comparison.shown().values())
     rows = []
     for place, (_, row) in enumerate(ranked.iterrows()):
-        method, best, last, seconds = row_texts(row)
+        method, *cells, seconds = row_texts(row, names)
         links = [
             (seed, _link(folder, out))
             for (name, noise, seed), folder in comparison.places.items()
             if (name, noise) == (row["method"], row["noise"])
         ]
+        wins = place == 0 and not pd.isna(row["last_mean"])
         rows.append(
             {
                 "method": method,
-                "best": best,
-                "last": last,
+                "cells": [
+                    (text, wins and name == "last") for text, name in zip(cells, names, strict=True)
+                ],
                 "seconds": seconds,
-                "share": 0.0 if pd.isna(row["last_mean"]) else float(row["last_mean"]) / 100,
-                "wins": place == 0 and not pd.isna(row["last_mean"]),
                 "links": links,
             }
         )

@@ -19,6 +19,7 @@ LARGEST = 64 << 20
 """Bytes of metrics.csv; an epoch has some 300."""
 ACCURACIES = {
     "test_accuracy": "test",
+    "test_top5": "test, top 5",
     "holdout_accuracy": "held out (noisy labels)",
     "clean_accuracy": "of trusted labels",
     "corrected_accuracy": "of replaced labels",
@@ -55,7 +56,7 @@ def draw_history(history: pd.DataFrame) -> Figure:
     losses = [str(name) for name in history.columns if str(name).startswith("loss")]
     panels = [
         ("Losses", {name: name.removeprefix("loss_") for name in losses}, 1.0),
-        ("Accuracy, per cent", ACCURACIES, 100.0),
+        ("Accuracy, per cent", ACCURACIES | further_tests(history), 100.0),
         ("Labels", COUNTS, 1.0),
     ]
     shown = [panel for panel in panels if any(name in history for name in panel[1])]
@@ -65,6 +66,17 @@ def draw_history(history: pd.DataFrame) -> Figure:
         _draw(axis, history, columns, scale)
         axis.set_title(title)
     return figure
+
+
+def further_tests(history: pd.DataFrame) -> dict[str, str]:
+    """Columns of the test sets after the first, and what to call them."""
+    prefixes = {"test_accuracy_": "", "test_top5_": ", top 5"}
+    return {
+        str(name): str(name).removeprefix(prefix) + words
+        for prefix, words in prefixes.items()
+        for name in history.columns
+        if str(name).startswith(prefix)
+    }
 
 
 def _draw(axis: Axes, history: pd.DataFrame, columns: dict[str, str], scale: float) -> None:

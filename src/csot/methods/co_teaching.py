@@ -51,6 +51,7 @@ class CoTeaching(Method):
     about = "two networks, each trained on what its peer finds easy; estimates the noise rate"
     reference = "Han et al., NeurIPS 2018"
     network_count = 2
+    separate = True
     settings: CoTeachingSettings
 
     forget: Tensor

@@ -5,7 +5,7 @@ For the first epochs it is Co-teaching. Then each network picks from
     {i : argmax p_1(x_i) != argmax p_2(x_i)}
 
 the share 1 - R of smallest loss (all of them if that is none), and its peer learns from these. If
-no row of a batch is disputed, both learn from all of it during the first steps. What the original's
+no row of a batch is disputed, both learn from all of it in early epochs. What the original's
 code adds is left out: a second softmax, a second division, and the loss of row 0.
 """
 
@@ -27,7 +27,8 @@ class CoTeachingPlusSettings(CoTeachingSettings):
     plain: int = Field(20, ge=0)
     """Epochs of plain Co-teaching."""
     agreeing_steps: int = Field(5000, ge=0)
-    """Steps after which a batch without disputed rows is skipped."""
+    """A batch without disputed rows is skipped unless the epoch times the number of the step in it,
+    counted from 0, is below this: the original's test."""
 
 
 class CoTeachingPlus(CoTeaching):
@@ -36,11 +37,13 @@ class CoTeachingPlus(CoTeaching):
     reference = "Yu et al., ICML 2019"
     settings: CoTeachingPlusSettings
 
-    steps_taken: Tensor
-
     def prepare(self) -> None:
         super().prepare()
-        self.register_buffer("steps_taken", torch.zeros((), dtype=torch.long))
+        self.epoch = self.step = 0
+
+    def begin_epoch(self, epoch: int) -> dict[str, float]:
+        self.epoch, self.step = epoch, 0
+        return super().begin_epoch(epoch)
 
     def steps(self, epoch: int) -> Steps:
         role = Role.WARMUP if epoch <= self.settings.plain else Role.TRAIN
@@ -49,12 +52,12 @@ class CoTeachingPlus(CoTeaching):
     def picks(
         self, batch: Batch, logits: tuple[Tensor, Tensor], each: list[Tensor]
     ) -> tuple[Tensor, Tensor]:
-        self.steps_taken.add_(1)
+        step, self.step = self.step, self.step + 1
         if Stream(Role.WARMUP) in batch:
             return self.small(each)
         disputed: Tensor = logits[0].argmax(-1) != logits[1].argmax(-1)
         if total(disputed, self.context.ranks):
             return self.small(each, among=disputed)
-        uses_all = int(self.steps_taken) <= self.settings.agreeing_steps
+        uses_all = self.epoch * step < self.settings.agreeing_steps
         all_or_none = torch.full_like(disputed, uses_all)
         return all_or_none, all_or_none

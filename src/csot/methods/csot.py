@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from csot.methods.core.batches import one_stream, side_by_side
 from csot.methods.core.contract import (
@@ -31,6 +32,7 @@ from csot.methods.core.contract import (
     feature_dim,
     label_probs,
 )
+from csot.methods.parts.contrast import pair_contrast, whole_batch
 from csot.methods.parts.csot_settings import CsotSettings
 from csot.methods.parts.losses import (
     cross_entropy,
@@ -65,6 +67,8 @@ class Csot(Method):
     """Whether stage two has begun."""
     has_split: Tensor
     """Whether there was a relabelling."""
+    prior: Tensor | None
+    """(C,) shares of the classes in the last plan, for `class_prior="plan"`."""
 
     def prepare(self) -> None:
         context, settings = self.context, self.settings
@@ -79,6 +83,8 @@ class Csot(Method):
         self.register_buffer("probs", torch.full((rows, classes), 1 / classes))
         self.register_buffer("semi", torch.zeros((), dtype=torch.bool))
         self.register_buffer("has_split", torch.zeros((), dtype=torch.bool))
+        is_tracked = settings.class_prior == "plan"
+        self.register_buffer("prior", torch.full((classes,), 1 / classes) if is_tracked else None)
 
     def _starting_settings(self) -> CsotSettings:
         """The budget starts with the share of labels that the posterior confirms, if it is more."""
@@ -103,6 +109,8 @@ class Csot(Method):
             getattr(self, name)[rows] = self.context.ranks.from_first(getattr(found, name))
         self._lock()
         self.has_split.fill_(True)
+        if self.prior is not None:
+            self.prior.copy_(self.context.ranks.from_first(found.posterior.mean(0)))
         corrected, left = self._corrected()[rows], ~self.selected[rows]
         self.semi.fill_(self._is_second_stage(epoch, corrected, left))
         selected = self.selected[rows]
@@ -131,7 +139,7 @@ class Csot(Method):
         return bool(self.semi) or int(corrected.sum()) > int(left.sum())
 
     def _relabel(self, seen: Predictions, given: Tensor, budget: float) -> Relabelling:
-        return relabel(seen, given, budget, self.settings, self.context.generator)
+        return relabel(seen, given, budget, self.settings, self.context.generator, self.prior)
 
     def _lock(self) -> None:
         """Verified rows are clean, whatever the plan says."""
@@ -166,8 +174,13 @@ class Csot(Method):
         return self._has_simsiam() or (bool(self.semi) and self.settings.semi_weight > 0)
 
     def _has_simsiam(self) -> bool:
-        wanted = self.settings.simsiam_weight > 0
-        return wanted and (not bool(self.semi) or self.settings.simsiam_in_semi)
+        settings = self.settings
+        goes_on = settings.simsiam_in_semi if bool(self.semi) else not self._is_plain()
+        return settings.simsiam_weight > 0 and goes_on
+
+    def _is_plain(self) -> bool:
+        """Whether stage one is cross-entropy of clean rows and nothing else (ablation g)."""
+        return self.settings.clean_loss == "cross_entropy" and not bool(self.semi)
 
     # The losses of one step.
 
@@ -189,13 +202,30 @@ class Csot(Method):
         return losses
 
     def _warmup(self, part: Part) -> Losses:
-        logits = self.network(self.context.weak_view(part)).logits
-        posterior = self.context.posterior
-        targets = part.labels if posterior is None else posterior.to(logits.device)[part.rows]
-        losses = {"warmup": cross_entropy(logits, targets)}
-        if self.settings.warmup_entropy:
-            losses["entropy"] = self.settings.warmup_entropy * negative_entropy(logits)
+        context, settings = self.context, self.settings
+        seen = self.network(context.weak_view(part))
+        posterior = context.posterior
+        targets = part.labels if posterior is None else posterior.to(seen.logits.device)[part.rows]
+        losses = {"warmup": cross_entropy(seen.logits, targets)}
+        if settings.warmup_entropy:
+            losses["entropy"] = settings.warmup_entropy * negative_entropy(seen.logits)
+        if settings.warmup_views != "none":
+            strong = self.network(context.strong_view(part)).features
+            loss = self._two_views(seen.features, strong, settings.warmup_views)
+            losses["views"] = settings.warmup_views_weight * loss
         return losses
+
+    def _two_views(self, first: Tensor, second: Tensor, kind: str = "simsiam") -> Tensor:
+        """SimSiam of the features of two views, or contrast of what the predictor makes of them."""
+        features, context = (first, second), self.context
+        if self.settings.joint_pass:
+            one, two = self.predictor(torch.cat(features)).chunk(2)
+        else:
+            one, two = map(self.predictor, features)
+        if kind == "simsiam":
+            return simsiam((one, two), features)
+        one, two = (whole_batch(normalize(x.float(), dim=-1), context.ranks) for x in (one, two))
+        return pair_contrast(one, two, self.settings.contrast_temperature)
 
     def _pass(self, views: dict[str, Tensor]) -> dict[str, Outputs]:
         """Outputs by view, from one pass over all of them or from a pass each."""
@@ -212,8 +242,8 @@ class Csot(Method):
         settings, context = self.settings, self.context
         count = settings.mixup_views
         weak = [context.weak_view(part) for _ in range(count)]
-        if settings.clean_loss == "cross_entropy":
-            views["weak"] = weak[0]
+        if self._is_plain():
+            views["weak0"] = weak[0]
             return None
         mix = draw_mix(
             count * part.whole,
@@ -225,14 +255,16 @@ class Csot(Method):
         views["mixed"] = mix(torch.cat(weak))
         views["strong"] = context.strong_view(part)
         if settings.targets == "refined" and settings.refine_from == "step":
-            views["weak"] = torch.cat(weak)
+            views |= {f"weak{number}": view for number, view in enumerate(weak)}
         return mix
 
     def _clean_losses(self, part: Part, mix: Mix | None, seen: dict[str, Outputs]) -> Losses:
         if mix is None:
-            return {"clean": cross_entropy(seen["weak"].logits, part.labels)}
+            return {"clean": cross_entropy(seen["weak0"].logits, part.labels)}
         settings, mixed = self.settings, seen["mixed"].logits
-        targets, consistent = self._clean_targets(part, seen.get("weak"))
+        names = [f"weak{number}" for number in range(settings.mixup_views)]
+        weak = [seen[name].logits for name in names if name in seen]
+        targets, consistent = self._clean_targets(part, weak)
         losses = {
             "mix": cross_entropy(mixed, mix(targets.repeat(settings.mixup_views, 1))),
             "lab": cross_entropy(seen["strong"].logits, consistent),
@@ -242,19 +274,23 @@ class Csot(Method):
             losses["penalty"] = settings.prior_penalty * penalty
         return losses
 
-    def _clean_targets(self, part: Part, weak: Outputs | None) -> tuple[Tensor, Tensor]:
-        """(b, C) targets of L_mix and of L_lab (differences 4 and 10)."""
+    def _clean_targets(self, part: Part, weak: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """(b, C) targets of L_mix and of L_lab (differences 4 and 10).
+
+        `weak` are the logits of the weak views, (b, C) each; if there are none, predictions are
+        those of the last relabelling.
+        """
         settings = self.settings
         hot = one_hot(part.labels, self.context.num_classes)
         if settings.targets == "one_hot":
             return hot, hot
         trust = self.confidence[part.rows] if settings.weighted_targets else torch.ones(len(part))
         trust = trust.to(hot)
-        if weak is None:
+        if not weak:
             first = mean = self.probs[part.rows]
         else:
             # (views, b, C); L_lab is blended with the first view's prediction.
-            probs = weak.logits.float().softmax(-1).view(-1, len(part), self.context.num_classes)
+            probs = torch.stack(weak).float().softmax(-1)
             first, mean = probs[0], probs.detach().mean(0)
             first = first.detach() if settings.detach_weak else first
         refined = refine(part.labels, mean, trust, settings.temperature)
@@ -279,11 +315,8 @@ class Csot(Method):
         if self._has_simsiam() and weak is not None:
             other = seen.get("corrupted_second", strong)
             assert other is not None
-            features = (weak.features, other.features)
-            predicted = self.predictor(torch.cat(features)).chunk(2)
-            losses["simsiam"] = settings.simsiam_weight * simsiam(
-                (predicted[0], predicted[1]), features
-            )
+            loss = self._two_views(weak.features, other.features)
+            losses["simsiam"] = settings.simsiam_weight * loss
         if bool(self.semi) and settings.semi_weight > 0 and strong is not None:
             labels, counted = self._corrected_targets(part, weak)
             loss = cross_entropy(strong.logits, labels, counted)

@@ -34,6 +34,7 @@ class Decoupling(Method):
     about = "two networks that learn only from the rows they disagree on"
     reference = "Malach and Shalev-Shwartz, NIPS 2017"
     network_count = 2
+    separate = True
     settings: DecouplingSettings
 
     def steps(self, epoch: int) -> Steps:

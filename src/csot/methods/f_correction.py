@@ -59,6 +59,10 @@ class FCorrection(Method):
         self.register_buffer("transition", torch.eye(self.context.num_classes))
         self.register_buffer("best", torch.tensor(-torch.inf))
         self.register_buffer("has_transition", torch.zeros((), dtype=torch.bool))
+        held = torch.ones(len(self.context.labels), dtype=torch.bool)
+        held[self.context.rows] = False
+        # Found here, as an epoch may have a subset of the rows.
+        self.held_rows = held.nonzero()[:, 0]
 
     @property
     def first(self) -> int:
@@ -84,10 +88,7 @@ class FCorrection(Method):
 
     def _update_transition(self, *, is_last: bool) -> None:
         """Estimate T again if the network is better on the held-out rows than ever before."""
-        context = self.context
-        held = torch.ones(len(context.labels), dtype=torch.bool)
-        held[context.rows] = False
-        rows = held.nonzero()[:, 0]
+        context, rows = self.context, self.held_rows
         if len(rows) and self.settings.keep != "last":
             score = self._score(rows)
             if not bool(score > self.best):

@@ -53,6 +53,8 @@ class NceSettings(WarmupSettings):
     strong_kept: bool = False
     """Whether strong views of kept rows join the last loss. The original adds them for CIFAR-100 at
     20 and 50 % noise."""
+    second_look: bool = True
+    """Whether labels are judged again before the second network's turn, as in the original."""
     temperature: float = Field(0.5, gt=0)
     mixup_alpha: float = Field(4.0, gt=0)
     prior_penalty: float = Field(1.0, ge=0)
@@ -69,7 +71,12 @@ class Nce(Method):
     """(2, N) labels for each network's turn, -1 for none."""
 
     def prepare(self) -> None:
-        self.turns = Turns(self.context, self.settings, led_by_labelled=False)
+        self.turns = Turns(
+            self.context,
+            self.settings,
+            led_by_labelled=False,
+            second_look=self.settings.second_look,
+        )
         self.register_buffer("corrected", torch.full((2, len(self.context.labels)), -1))
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
@@ -95,6 +102,13 @@ class Nce(Method):
                 both, given, kept, trust, self.settings.neighbours, self.settings.correction
             )
             self.corrected[number, rows] = ranks.from_first(found)
+
+    def turn_count(self, epoch: int) -> int:
+        return self.turns.count(epoch)
+
+    def begin_turn(self, epoch: int, turn: int) -> None:
+        self.turns.turn = turn
+        self._select(self.context.rows)
 
     def steps(self, epoch: int) -> Steps:
         return self.turns.steps(epoch)

@@ -83,7 +83,9 @@ class OtFilter(Method):
         if epoch <= self.settings.warmup:
             return {"stage": 0}
         rows = self.context.rows
-        plan = self._plan(self.context.predict(self.network, rows), self.context.labels[rows])
+        # As in the original, features are those of training views.
+        seen = self.context.predict_augmented(self.network, rows)
+        plan = self._plan(seen, self.context.labels[rows])
         self.labels[rows] = self.context.ranks.from_first(plan.argmax(-1))
         self.clean[rows] = self.labels[rows] == self.context.labels[rows]
         self.has_plan.fill_(True)

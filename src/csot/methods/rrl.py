@@ -1,6 +1,6 @@
 """RRL: embeddings of few dimensions, drawn to class prototypes; neighbours clean the labels.
 
-z is a normalised linear projection of the features v, and relu(W z) has to reconstruct v. After a
+h is a linear projection of the features v, z = h / |h|, and relu(W h) has to reconstruct v. After a
 warm-up by cross-entropy, with weak and strong views of each row,
 
     L = cross-entropy of clean rows + reconstruction errors of both views
@@ -14,7 +14,7 @@ labels q are kept for all rows, at the beginning the predictions p; every epoch
     q_i <- onehot(y_i) if q_i(y_i) > low
 
 and rows with max q_i > high are clean, with the label argmax q_i. The original's second view is
-AugMix.
+AugMix (the policy `augmix`).
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ class RrlSettings(Settings):
     reconstruction_weight: float = Field(1.0, ge=0)
     mixup_alpha: float = Field(8.0, gt=0)
     head_dim: int = Field(50, ge=1)
+    restart_soft: bool = False
+    """Whether soft labels start from the predictions in every epoch. The original does so for
+    Clothing1M, where an epoch has rows of its own."""
 
 
 class Rrl(Method):
@@ -108,7 +111,8 @@ class Rrl(Method):
         seen = context.predict(self.network, rows)
         units, from_first = self._embed(seen.features), context.ranks.from_first
         if epoch > self.settings.first_stage:
-            before = self.soft[rows] if bool(self.has_split) else self._first(seen.probs, rows)
+            goes_on = bool(self.has_split) and not self.settings.restart_soft
+            before = self.soft[rows] if goes_on else self._first(seen.probs, rows)
             self.soft[rows] = from_first(self._cleaned(units, seen.probs, before, rows))
             sure, self.labels[rows] = self.soft[rows].max(-1)
             self.clean[rows] = sure > self.settings.high
@@ -141,14 +145,14 @@ class Rrl(Method):
         weak = context.weak_view(part)
         seen = self.network(weak)
         first = self._embed(seen.features)
-        error = self._error(first, seen.features)
+        error = self._error(seen.features)
         if stream == WARMUP:
             loss = cross_entropy(seen.logits, part.labels)
             return {"warmup": loss, "reconstruction": settings.reconstruction_weight * error}
         strong = context.strong_view(part)
         features = self.network(strong).features
         second = self._embed(features)
-        error = error + self._error(second, features)
+        error = error + self._error(features)
         clean, labels = self.clean[part.rows], self.labels[part.rows]
         first, second = (whole_batch(one, context.ranks) for one in (first, second))
         instance = pair_contrast(first, second, settings.temperature, both=False)
@@ -160,8 +164,9 @@ class Rrl(Method):
             "prototype": self._prototype_weight() * self._prototype(part, weak, strong),
         }
 
-    def _error(self, units: Tensor, features: Tensor) -> Tensor:
-        error: Tensor = self.decoder(units).relu() - features
+    def _error(self, features: Tensor) -> Tensor:
+        """Of the projection before it is normalised: a unit vector has lost the length of v."""
+        error: Tensor = self.decoder(self.head(features)).relu() - features
         return error.square().mean()
 
     def _prototype_weight(self) -> float:
@@ -190,7 +195,7 @@ class Rrl(Method):
         context, rows = self.context, self.context.all_rows
         seen = context.predict(self.network, rows)
         soft = self._first(seen.probs, rows)
-        if bool(self.has_split):
+        if bool(self.has_split) and not self.settings.restart_soft:
             soft[context.rows] = self.soft[context.rows]
         settings = self.settings
         votes = soft_votes(

@@ -12,7 +12,7 @@ x a strong view and w a weak view of the same row, f and h small heads,
     L = mixup cross-entropy of two strong views of selected rows
         + lambda_fc * -(1/B) sum cos(h(f(x)), stopgrad(f(w))), over all rows
 
-SSR has lambda_fc = 0. The original evaluates the network on weak views; here it sees plain ones.
+SSR has lambda_fc = 0. Every epoch the network is evaluated on weak views, as in the original.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Ssr(Method):
     def begin_epoch(self, epoch: int) -> dict[str, float]:
         context, rows = self.context, self.context.rows
         given = context.labels[rows]
-        seen = context.predict(self.network, rows)
+        seen = context.predict_augmented(self.network, rows)
         labels, votes = self._relabel(seen, given)
         selected = select(votes, labels, self.settings.selection_threshold)
         self.labels[rows] = context.ranks.from_first(labels)

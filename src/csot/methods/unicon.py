@@ -9,7 +9,7 @@ strong views, with targets guessed on weak views as in DivideMix, and
     w_i = 1 if d_i < 1/2, else 1 - d_i                            trust in a kept label
     weight_c * SimCLR(g(z), g(z'))                                two strong views of rows not kept
 
-with g a linear head. The original computes the split again between the turns, and lowers the mean
+with g a linear head. The split is computed again between the turns. The original lowers the mean
 if it exceeds 0.7, which is never the case: d is at most log 2.
 """
 
@@ -58,6 +58,8 @@ class UniconSettings(WarmupSettings):
     for high noise."""
     head_dim: int = Field(128, ge=1)
     head_norm: Norm = "batch"
+    second_look: bool = True
+    """Whether labels are judged again before the second network's turn, as in the original."""
     temperature: float = Field(0.5, gt=0)
     mixup_alpha: float = Field(4.0, gt=0)
     prior_penalty: float = Field(1.0, ge=0)
@@ -75,7 +77,9 @@ class Unicon(Method):
 
     def prepare(self) -> None:
         settings = self.settings
-        self.turns = Turns(self.context, settings, led_by_labelled=True)
+        self.turns = Turns(
+            self.context, settings, led_by_labelled=True, second_look=settings.second_look
+        )
         dim, norm = settings.head_dim, settings.head_norm
         self.heads = nn.ModuleList(
             nn.Sequential(nn.Linear(feature_dim(network), dim), norm_1d(norm, dim))
@@ -84,10 +88,22 @@ class Unicon(Method):
         self.register_buffer("guessed", torch.full((len(self.context.labels),), -1))
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
-        turns, rows = self.turns, self.context.rows
-        turns.begin_epoch(epoch)
-        if turns.is_warmup(epoch):
+        self.turns.begin_epoch(epoch)
+        if self.turns.is_warmup(epoch):
             return {"stage": 0}
+        self._select(self.context.rows)
+        return {"stage": 1, "clean": self.turns.mean_clean()}
+
+    def turn_count(self, epoch: int) -> int:
+        return self.turns.count(epoch)
+
+    def begin_turn(self, epoch: int, turn: int) -> None:
+        self.turns.turn = turn
+        self._select(self.context.rows)
+
+    def _select(self, rows: Tensor) -> None:
+        """Set the trust in each label, which labels are kept, and the labels guessed together."""
+        turns = self.turns
         given, from_first = self.context.labels[rows], self.context.ranks.from_first
         seen = [self.context.predict(network, rows).probs for network in self.networks]
         probs = from_first(torch.stack(seen).mean(0))
@@ -97,7 +113,6 @@ class Unicon(Method):
         turns.clean[:, rows] = kept
         turns.unlabelled_batch = self._unlabelled_batch(share)
         self.guessed[rows] = probs.argmax(-1)
-        return {"stage": 1, "clean": turns.mean_clean()}
 
     def _unlabelled_batch(self, share: float) -> int:
         """Equal for up to eight processes, each of which has the same part of it."""

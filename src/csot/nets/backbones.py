@@ -9,11 +9,12 @@ from typing import Any
 
 from torch import nn
 
+from csot.nets.cnn9 import CNN9_SMALLEST, Cnn9
 from csot.nets.errors import NetworkError, unknown
 from csot.nets.inception_resnet_v2 import SMALLEST, InceptionResNetV2
 from csot.nets.layers import Norm
 from csot.nets.mlp import MLP
-from csot.nets.resnets import PreActResNet18, ResNet50, SmallResNet
+from csot.nets.resnets import PreActResNet18, ResNet34, ResNet50, SmallResNet
 
 Shape = tuple[int, ...]
 
@@ -30,6 +31,20 @@ def resnet20(
 
 def preact_resnet18(shape: Shape, width: int = 64, final_norm: bool = False) -> nn.Module:
     return PreActResNet18(_channels("preact_resnet18", shape), width, final_norm)
+
+
+def resnet34(shape: Shape, width: int = 64) -> nn.Module:
+    return ResNet34(_channels("resnet34", shape), width)
+
+
+def cnn9(shape: Shape, width: int = 128, dropout: float = 0.25) -> nn.Module:
+    channels = _channels("cnn9", shape)
+    if min(shape[1:]) < CNN9_SMALLEST:
+        raise NetworkError(
+            f"cnn9 needs images of at least {CNN9_SMALLEST} pixels each way, these have {shape[1]} "
+            f"x {shape[2]}: use 'resnet8'"
+        )
+    return Cnn9(channels, width, dropout)
 
 
 def resnet50(shape: Shape, width: int = 64) -> nn.Module:
@@ -63,6 +78,8 @@ NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
     "preact_resnet18": preact_resnet18,
     "resnet8": resnet8,
     "resnet20": resnet20,
+    "resnet34": resnet34,
+    "cnn9": cnn9,
     "resnet50": resnet50,
     "inception_resnet_v2": inception_resnet_v2,
     "mlp": mlp,

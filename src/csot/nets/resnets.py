@@ -1,4 +1,4 @@
-"""Residual networks: PreAct ResNet-18; ResNet-8 and -20 for small images; ResNet-50 for large."""
+"""Residual networks: PreAct ResNet-18, ResNet-8, -20 and -34 for small images, ResNet-50."""
 
 from __future__ import annotations
 
@@ -136,12 +136,40 @@ class SmallResNet(nn.Module):
         return pool(self.blocks(self.bn1(self.conv1(x)).relu_()))
 
 
+BLOCKS = (3, 4, 6, 3)
+"""In each stage of ResNet-34 and ResNet-50."""
+
+# ResNet-34 for 32x32 images, as ELR trains it: a 3x3 stem in place of the 7x7 one and of the
+# pooling, then four stages of 3, 4, 6 and 3 blocks with 64, 128, 256 and 512 channels.
+
+
+class ResNet34(nn.Module):
+    """(B, channels, H, W) -> features (B, 8 width)."""
+
+    def __init__(self, channels: int, width: int = 64):
+        super().__init__()
+        self.conv1 = conv(channels, width, 3)
+        self.bn1 = nn.BatchNorm2d(width)
+        blocks, inputs = [], width
+        for number, count in enumerate(BLOCKS):
+            outputs = width * 2**number
+            for position in range(count):
+                stride = 2 if number > 0 and position == 0 else 1
+                blocks.append(Block(inputs, outputs, stride, "batch", 1.0))
+                inputs = outputs
+        self.blocks = nn.Sequential(*blocks)
+        self.dim = inputs
+        initialise(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pool(self.blocks(self.bn1(self.conv1(x)).relu_()))
+
+
 # ResNet-50 for large images (He et al. 2016), with torchvision's names of parameters.
 #
-# A 7x7 stem and four stages of 3, 4, 6 and 3 bottlenecks. As in torchvision the 3x3 convolution of
+# A 7x7 stem and four stages of as many bottlenecks. As in torchvision the 3x3 convolution of
 # a bottleneck has the stride, so that its ImageNet weights fit.
 
-RESNET50_BLOCKS = (3, 4, 6, 3)
 EXPANSION = 4
 
 
@@ -178,7 +206,7 @@ class ResNet50(nn.Module):
         self.bn1 = nn.BatchNorm2d(width)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
         inputs = width
-        for number, count in enumerate(RESNET50_BLOCKS, start=1):
+        for number, count in enumerate(BLOCKS, start=1):
             inner = width * 2 ** (number - 1)
             blocks = []
             for position in range(count):
@@ -191,6 +219,6 @@ class ResNet50(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         maps = self.maxpool(self.bn1(self.conv1(x)).relu())
-        for number in range(1, len(RESNET50_BLOCKS) + 1):
+        for number in range(1, len(BLOCKS) + 1):
             maps = self.get_submodule(f"layer{number}")(maps)
         return pool(maps)

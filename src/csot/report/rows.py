@@ -11,7 +11,7 @@ import pandas as pd
 from csot._core.pictures import Containment
 from csot.report.coded import Bools, Coded, Ints
 from csot.report.thumbnails import Thumbnails, thumbnails
-from csot.runs import Run
+from csot.runs import Run, findings
 from csot.runs.oddities import Oddities
 from csot.runs.own_table import read_cells
 
@@ -27,9 +27,8 @@ PER_PAIR = 5
 
 
 def suspicion_order(coded: Coded) -> Ints:
-    """All rows: issues first, then by falling doubt; rows without a label last."""
-    score = np.where(coded.labelled, coded.score, 2.0)
-    return np.lexsort((score, ~(coded.issue & coded.labelled)))
+    """All rows, the most suspicious first."""
+    return findings.suspicion_order(coded.issue, coded.score, coded.labelled)
 
 
 def select_rows(coded: Coded, max_rows: int, odd: Oddities | None = None) -> Ints:

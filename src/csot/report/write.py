@@ -24,6 +24,7 @@ from csot.report.oddities import odd_data, odd_section
 from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
 from csot.report.thumbnails import has_pillow
 from csot.runs import Run, atomic_write
+from csot.runs.accuracies import measured_accuracies
 from csot.runs.oddities import find_oddities
 from csot.runs.rerun import clean_again
 from csot.runs.run import CORRECTED_TABLE, FINDINGS, LABEL_STUDIO
@@ -115,13 +116,25 @@ def _next_steps(run: Run) -> dict[str, Any]:
     return {
         "files": [str(path) for path in files if path.exists()],
         "review": shlex.join(["csot", "review", str(run.path)]),
+        "apply": shlex.join(["csot", "apply", str(run.path)]) if _can_apply(run) else "",
         "again": clean_again(run, run.path / "verified.csv"),
     }
+
+
+def _can_apply(run: Run) -> bool:
+    """Whether the run is one of `csot clean` on files with one label per row."""
+    summary = run.read_summary()
+    source = summary.get("source")
+    on_files = isinstance(source, dict) and isinstance(source.get("path"), str)
+    return on_files and "method" not in summary and "n_annotators" not in summary
 
 
 def _facts(summary: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Tables of names and values for the end of the report."""
     groups = []
+    measured = [(f"{one.test}, {one.when}", one.text()) for one in measured_accuracies(summary)]
+    if measured:
+        groups.append(("Test accuracy", measured))
     for key, caption in (
         ("source", "Data"),
         ("settings", "Settings"),
@@ -130,7 +143,8 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]
     ):
         found = summary.get(key)
         if isinstance(found, dict) and found:
-            groups.append((caption, [(name, _value(value)) for name, value in found.items()]))
+            told = [(name, _value(value)) for name, value in found.items() if value is not None]
+            groups.append((caption, told))
     return groups
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from xml.sax.saxutils import quoteattr
 
 import pandas as pd
 
-from csot.runs.findings import CONFIDENCE, CORRECTED, GIVEN, IS_ISSUE, SCORE, STATUS
+from csot._core.label_studio import CONTROL, LOCAL_FILES, SAMPLE_ID
+from csot.runs.findings import (
+    CONFIDENCE,
+    CORRECTED,
+    GIVEN,
+    IS_ISSUE,
+    SCORE,
+    STATUS,
+    suspicion_order,
+)
 from csot.runs.tables import Kind, kind_of, text_column, to_text
 
 PREVIOUS = f"previous_{CORRECTED}"
@@ -52,8 +62,6 @@ def _free_name(table: pd.DataFrame) -> str:
 Medium = Literal["image", "text", "row"]
 
 TAGS: dict[Medium, str] = {"image": "Image", "text": "Text", "row": "Text"}
-LOCAL_FILES = "/data/local-files/?d="
-"""How Label Studio addresses files below its LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
 
 
 def medium_of(samples: pd.DataFrame | None) -> Medium:
@@ -67,14 +75,23 @@ def tasks(
     samples: pd.DataFrame | None,
     rows: pd.DataFrame | None,
     *,
+    image_root: Path,
     model_version: str,
     label_kind: Kind,
 ) -> list[dict[str, Any]]:
-    """One task per finding, in order. ``samples`` and ``rows`` are aligned by id."""
+    """One task per finding, the most suspicious first: Label Studio shows them as they come.
+
+    ``samples`` and ``rows`` are aligned by id. Label Studio serves only folders below its document
+    root, not the root itself: images are addressed from the parent of ``image_root``.
+    """
+    labelled = findings[GIVEN].notna()
+    score = findings[SCORE].to_numpy(dtype=float)
+    order = suspicion_order(findings[IS_ISSUE].to_numpy(dtype=bool), score, labelled)
+    findings = findings.iloc[order]
     medium = medium_of(samples)
     if medium == "image" and samples is not None:
         paths = samples["image"].reindex(findings.index).fillna("").tolist()
-        shown = [LOCAL_FILES + quote(path, errors="surrogateescape") for path in paths]
+        shown = [image_address(path, image_root) for path in paths]
     elif medium == "text" and samples is not None:
         shown = samples["text"].reindex(findings.index).fillna("").tolist()
     else:
@@ -84,7 +101,7 @@ def tasks(
         cell = dict(zip(findings.columns, record[1:], strict=True))
         corrected = to_text(cell[CORRECTED], label_kind)
         data = {
-            "id": str(record[0]),
+            SAMPLE_ID: str(record[0]),
             medium: shown[position],
             GIVEN: to_text(cell[GIVEN], label_kind),
             IS_ISSUE: bool(cell[IS_ISSUE]),
@@ -92,7 +109,7 @@ def tasks(
             STATUS: cell[STATUS],
         }
         choice = {
-            "from_name": "label",
+            "from_name": CONTROL,
             "to_name": medium,
             "type": "choices",
             "value": {"choices": [corrected]},
@@ -106,15 +123,37 @@ def tasks(
     return found
 
 
+def image_address(path: str, image_root: Path) -> str:
+    """What Label Studio loads the image from; nothing where there is no image.
+
+    ``path`` starts from ``image_root``, or is absolute.
+    """
+    if not path:
+        return ""
+    root = image_root.resolve()
+    whole = root / path
+    below = whole.relative_to(root.parent) if whole.is_relative_to(root.parent) else whole
+    return LOCAL_FILES + quote(below.as_posix(), errors="surrogateescape")
+
+
+def image_path(address: str, image_root: Path) -> str | None:
+    """The absolute path behind an address that `image_address` made; None for any other."""
+    if not address.startswith(LOCAL_FILES):
+        return None
+    name = unquote(address.removeprefix(LOCAL_FILES), errors="surrogateescape")
+    return str(image_root.resolve().parent / name)
+
+
 def labelling_config(medium: Medium, class_names: list[str]) -> str:
-    """The labelling interface that the tasks fit."""
+    """The labelling interface that the tasks fit: given label and choices above the sample."""
     choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in class_names)
     return (
         "<View>\n"
-        f'  <{TAGS[medium]} name="{medium}" value="${medium}"/>\n'
-        f'  <Choices name="label" toName="{medium}" choice="single" showInline="true">\n'
+        f'  <Header size="5" value="Given label: ${GIVEN}"/>\n'
+        f'  <Choices name="{CONTROL}" toName="{medium}" choice="single" showInline="true">\n'
         f"{choices}\n"
         "  </Choices>\n"
+        f'  <{TAGS[medium]} name="{medium}" value="${medium}"/>\n'
         "</View>\n"
     )
 

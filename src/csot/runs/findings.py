@@ -77,6 +77,14 @@ def findings_table(
     return pd.DataFrame(columns, index=index)
 
 
+def suspicion_order(
+    is_issue: npt.NDArray[np.bool_], score: npt.NDArray[np.floating[Any]], labelled: Any
+) -> npt.NDArray[np.intp]:
+    """All rows: issues first, then by falling doubt; rows without a label last."""
+    known = np.asarray(labelled, dtype=bool)
+    return np.lexsort((np.where(known, score, 2.0), ~(is_issue & known)))
+
+
 def check_findings(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table, or raise a `ValueError` that names the column, the row and the remedy.
 

@@ -52,6 +52,7 @@ REPORT = "report.html"
 ANNOTATORS = "annotators.csv"
 VOTES = "votes.csv"
 CLEANER = "cleaner.npz"
+TRUTH = "true_labels.csv"
 NULLABLE: dict[Kind, Any] = {"integer": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}
 """Label columns in Parquet, where None beside integers must not make them floats."""
 OUTPUTS = (
@@ -68,6 +69,7 @@ OUTPUTS = (
     ANNOTATORS,
     VOTES,
     CLEANER,
+    TRUTH,
     REPORT,
 )
 
@@ -106,7 +108,7 @@ class Run:
             if not same and not force:
                 raise ValueError(
                     f"{run.path} holds a finished run of other data: "
-                    "choose a new folder, or use force to replace its results"
+                    "choose a new folder (`out`), or replace its results (`force`)"
                 )
             if not same:
                 for name in OUTPUTS:
@@ -263,10 +265,12 @@ class Run:
         *,
         class_names: list[Any] | None = None,
         only_flagged: bool = False,
+        image_root: Path | None = None,
     ) -> Path:
         """label_studio.json (tasks with our labels as predictions) and its labelling interface.
 
         An annotator sees the image or the text of ``samples``, else the cells of ``rows``.
+        ``image_root`` is the folder that the images start from; by default `image_root`.
         ``only_flagged`` leaves out the rows that are neither an issue nor uncertain.
         """
         labels = _labels(findings)
@@ -276,7 +280,12 @@ class Run:
         if only_flagged:
             findings = findings[findings[IS_ISSUE] | (findings["status"] != "clean")]
         made = exports.tasks(
-            findings, samples, rows, model_version=_model_version(), label_kind=kind
+            findings,
+            samples,
+            rows,
+            image_root=image_root or self.image_root,
+            model_version=_model_version(),
+            label_kind=kind,
         )
         config = exports.labelling_config(exports.medium_of(samples), list(texts))
         write_text(self._file(LABEL_STUDIO_CONFIG), config)

@@ -101,9 +101,18 @@ def _is_matrix(value: Any) -> bool:
     return _is_list(value, lambda row: _is_list(row, lambda cell: cell is None or _is_number(cell)))
 
 
+def _is_tests(value: Any) -> bool:
+    """Accuracies by name of the test set."""
+    return _is_object(value) and all(
+        _is_object(found) and all(cell is None or _is_number(cell) for cell in found.values())
+        for found in value.values()
+    )
+
+
 NUMBERS = (
     *("n_rows", "noise_rate", "noise_rate_realised", "seconds", "epochs", "best_epoch"),
     *("n_corrected", "test_accuracy_best", "test_accuracy_last", "test_accuracy_peak"),
+    *("test_top5_best", "test_top5_last", "test_top5_peak"),
 )
 FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(NUMBERS, (_is_number, "a number")),
@@ -111,6 +120,7 @@ FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "noise_matrix": (_is_matrix, "a list of lists of numbers"),
     "skipped": (lambda value: _is_list(value, _is_skipped), "a list of ids and reasons"),
     "history": (lambda value: _is_list(value, _is_object), "a list of objects"),
+    "further_tests": (_is_tests, "an object of objects of numbers"),
     "source": (_is_object, "an object"),
     "settings": (_is_object, "an object"),
 }

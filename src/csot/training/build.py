@@ -77,6 +77,9 @@ def make_views(data: TrainingData, config: ViewsConfig) -> Views:
         flip=config.flip,
         crop=config.crop,
         cutout=config.cutout,
+        crop_scale=config.crop_scale,
+        strong_crop_scale=config.strong_crop_scale,
+        whole=data.train.whole,
     )
 
 
@@ -168,6 +171,23 @@ def rows_to_train_on(
     kept = torch.ones(len(labels), dtype=torch.bool)
     kept[held] = False
     return kept.nonzero()[:, 0]
+
+
+def balanced_subset(rows: Tensor, labels: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """At most `count` of the `rows`, in order: random ones, as many of each class as there can be.
+
+    As in DivideMix's code for Clothing1M: of rows in random order each class gives its first
+    ceil(count / C), and of these the first `count` are taken. Labels (N,) are -1 for none.
+    """
+    order = rows[torch.randperm(len(rows), generator=generator)]
+    order = order[labels[order] >= 0]
+    given = labels[order]
+    classes = given.bincount().nonzero()[:, 0]
+    each = -(-count // max(1, len(classes)))
+    kept = torch.zeros(len(order), dtype=torch.bool)
+    for label in classes:
+        kept[(given == label).nonzero()[:each, 0]] = True
+    return order[kept][:count].sort().values
 
 
 def generator_for(seed: int, *path: int) -> torch.Generator:

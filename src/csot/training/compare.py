@@ -1,7 +1,7 @@
-"""Compare methods: many runs that differ only in method, noise and seed, one folder each.
+"""Compare methods: many runs that differ in method, noise, seed or one setting, one folder each.
 
 Finished runs are kept and interrupted ones are resumed, so a comparison can be repeated at any
-time, with more methods or seeds.
+time, with more methods, values or seeds.
 """
 
 from __future__ import annotations
@@ -11,34 +11,20 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from csot.figures import Comparison, write_comparison
-from csot.methods import find_method, method_names
-from csot.methods.core.registry import ABLATIONS, find_ablation
+from csot.methods.core.registry import find_ablation
+from csot.report import write_report
 from csot.runs import Run
+from csot.training.cells import Cell, by_owner, list_cells
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder
-from csot.training.presets import make_config, preset_for
+from csot.training.presets import make_config, noise_under, preset_for
 from csot.training.train import Source, train_configured
-
-CELLS = "cells"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a comparison. `csot@c` is the ablation (c) of CSOT."""
-
-    method: str
-    noise: str
-    seed: int
-
-    def folder(self, out: Path) -> Path:
-        return out / CELLS / self.method / self.noise.replace(":", "-") / f"seed-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +37,7 @@ class Recipe:
     settings: Mapping[str, Any] | None = None
     source: Source = field(default_factory=Source)
     machine: Mapping[str, Any] | None = None
-    own_recipes: bool = False
+    equal: bool = False
 
     def config(self, cell: Cell) -> RunConfig:
         method, _, letter = cell.method.partition("@")
@@ -60,20 +46,37 @@ class Recipe:
             raise ValueError(f"method {cell.method!r}: only csot has ablations")
         # `csot.epsilon` is for csot alone, `epochs` for every method.
         given = {
-            key.removeprefix(f"{method}."): value
-            for key, value in (self.settings or {}).items()
-            if key.partition(".")[0] in (method, "training", "dataset") or "." not in key
+            key: value
+            for (owner, key), value in by_owner(self.settings or {}).items()
+            if owner in (None, method)
         }
+        varied = {} if cell.change is None else {cell.change.key: cell.change.value}
         return make_config(
             self.data,
             method,
             preset=self.preset,
             noise=cell.noise,
             seed=cell.seed,
-            overrides={**given, **extra},
+            overrides={**given, **extra, **varied},
             machine=self.machine,
-            own_training=self.own_recipes,
+            own_training=not self.equal,
         )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The recipe of a comparison and its cells, before anything is run."""
+
+    recipe: Recipe
+    cells: list[Cell]
+
+    def epochs(self) -> dict[str, int]:
+        """Number of epochs by method, of the first noise and seed."""
+        found: dict[str, int] = {}
+        for cell in self.cells:
+            if cell.name not in found:
+                found[cell.name] = self.recipe.config(cell).training.epochs
+        return found
 
 
 def compare(
@@ -83,16 +86,18 @@ def compare(
     out: str | Path,
     noises: Sequence[str] = ("none",),
     seeds: Sequence[int] = (0,),
+    vary: Mapping[str, Sequence[Any]] | None = None,
     preset: str | None = None,
     settings: Mapping[str, Any] | None = None,
     source: Source | None = None,
     machine: Mapping[str, Any] | None = None,
-    own_recipes: bool = False,
+    equal: bool = False,
     jobs: int = 1,
     command: str = "",
+    on_plan: Callable[[Plan], None] = lambda plan: None,
     on_cell: Callable[[Cell, dict[str, Any]], None] = lambda cell, summary: None,
 ) -> Comparison:
-    """Train several methods on the same data, noise, network and budget.
+    """Train several methods on the same data and noise.
 
     Parameters
     ----------
@@ -102,22 +107,30 @@ def compare(
         Names of methods; "csot@c" is an ablation, "all" is every method, "ablations" is CSOT and
         all its ablations.
     out : str or Path
-        Folder for compare.html, table.csv, table.tex, cells.csv and the runs.
+        Folder for compare.html, table.csv, table.tex, cells.csv and the runs; with `vary` also
+        sweep.csv and sweep.png.
     noises : sequence of str
-        Kinds of noise to add to the labels.
+        Kinds of noise to add to the labels. Equal ones ("sym:.5" and "sym:0.50") count once.
     seeds : sequence of int
+    vary : dict, optional
+        Values of settings, each varied while the others stay as they are:
+        ``{"csot.epsilon": [0.05, 0.1]}``. A key such as "csot.epsilon" is for one method only;
+        other methods are then run once.
     preset : str, optional
         A preset or a .yaml file; by default the one named like the data, if any.
     settings : dict, optional
         Changes to the preset; a key such as "csot.epsilon" is for one method only.
     source, machine : optional
         As for `csot.train`.
-    own_recipes : bool
-        Use the epochs, optimiser and network of each method's own section of the preset.
+    equal : bool
+        Give all methods the epochs, optimiser and network of the preset, rather than those of
+        their own sections.
     jobs : int
         Runs at the same time, each on one thread if there are several.
     command : str
         Command to repeat the comparison, shown in compare.html.
+    on_plan : callable
+        Called with the plan before the first run.
     on_cell : callable
         Called with each cell and its summary as it is finished.
 
@@ -133,36 +146,19 @@ def compare(
         settings=settings,
         source=source or Source(),
         machine=machine,
-        own_recipes=own_recipes,
+        equal=equal,
     )
-    cells = list_cells(methods, noises, seeds)
+    meant = [noise_under(recipe.preset, noise) for noise in noises]
+    cells = list_cells(methods, meant, seeds, vary)
+    on_plan(Plan(recipe, cells))
     for cell, summary in run_cells(recipe, cells, jobs):
         on_cell(cell, summary)
-    found = Comparison.read({(c.method, c.noise, c.seed): c.folder(recipe.out) for c in cells})
+    found = Comparison.read(
+        {(cell.name, cell.noise, cell.seed): cell.folder(recipe.out) for cell in cells},
+        {cell.name: (cell.method, cell.change) for cell in cells if cell.change is not None},
+    )
     write_comparison(found, recipe.out, command)
     return found
-
-
-def list_cells(methods: Sequence[str], noises: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
-    """List the cells of a comparison."""
-    return [Cell(*parts) for parts in product(expand_methods(methods), noises, seeds)]
-
-
-def expand_methods(names: Sequence[str]) -> list[str]:
-    """Replace "all" and "ablations" by what they stand for; check all names."""
-    found: list[str] = []
-    for name in names:
-        if name == "all":
-            found += method_names()
-        elif name == "ablations":
-            found += ["csot", *(f"csot@{ablation.letter}" for ablation in ABLATIONS)]
-        else:
-            method, _, letter = name.partition("@")
-            find_method(method)
-            if letter:
-                find_ablation(letter)
-            found.append(name)
-    return list(dict.fromkeys(found))
 
 
 def run_cells(
@@ -216,4 +212,5 @@ def _run(recipe: Recipe, cell: Cell, threads: int | None) -> dict[str, Any]:
             source=recipe.source,
             resume=True,
         )
+        write_report(Run.open(trained.path), allow_outside=recipe.source.allow_outside)
     return trained.summary

@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from csot._core.noise_text import canonical_noise
+from csot.data.augment.views import Policy
+
 WIDEST = 65_536
 """Channels or units; the widest network of the paper has 2,048."""
 LARGEST_SIDE = 8192
@@ -39,11 +42,15 @@ class NetworkConfig(Strict):
 class ViewsConfig(Strict):
     """Random views; the first group of keys is for images, the second for features."""
 
-    policy: Literal["cifar10", "imagenet", "digits", "randaugment", "none"] = "cifar10"
+    policy: Policy = "cifar10"
     padding: int = Field(4, ge=0, le=LARGEST_SIDE)
     flip: bool = True
     crop: int | None = Field(None, ge=1, le=LARGEST_SIDE)
     cutout: int = Field(0, ge=0, le=LARGEST_SIDE)
+    crop_scale: float | None = Field(None, gt=0, le=1)
+    """Smallest share of the image in a random resized crop, in place of a window."""
+    strong_crop_scale: float | None = Field(None, gt=0, le=1)
+    """The same for strong views; by default as weak ones."""
 
     weak_noise: float = Field(0.1, ge=0)
     strong_noise: float = Field(0.3, ge=0)
@@ -83,6 +90,11 @@ class TrainingConfig(Strict):
     batch_size: int = Field(128, ge=1, le=MOST)
     holdout: float = Field(0.0, ge=0, lt=1)
     """Share of the rows held out, with their noisy labels, to choose the best epoch."""
+    select_on: str | None = None
+    """A further, clean test set by which the best epoch is chosen (`clean_val` of clothing1m), as
+    some papers do; by default the noisy held-out rows."""
+    subset: int | None = Field(None, ge=1, le=MOST)
+    """Batches of a class-balanced subset of the rows, drawn again every epoch; by default all."""
     holdout_least: int = Field(0, ge=0, le=MOST)
     """Least number of rows held out, as far as that is not more than a fifth of them."""
     network: NetworkConfig = NetworkConfig()
@@ -100,12 +112,17 @@ class TrainingConfig(Strict):
     checkpoint_every: int = Field(1, ge=1)
     evaluation_batch: int = Field(512, ge=1, le=MOST)
     channels_last: bool = True
+    snapshot_rows: int = Field(200, ge=0, le=10_000)
+    """Rows whose features and predictions are kept after at most 12 of the epochs, for figures."""
 
 
 class DataConfig(Strict):
     limit: int | None = Field(None, ge=2)
     """Number of training rows to use, a fixed and class-balanced subset."""
     image_size: int | None = Field(None, ge=1, le=LARGEST_SIDE)
+    whole: bool = False
+    """Whether views are cut from whole images, or from their middle square: webvision and
+    clothing1m."""
     embedder: str | None = None
     """Turns images or texts into features, which are then trained on; None trains on the data."""
     stored_views: int | None = Field(None, ge=1, le=MOST_VIEWS)
@@ -149,8 +166,9 @@ class RunConfig(Strict):
         return self
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be equal for a run to be resumed."""
-        return self.model_dump(mode="json", exclude={"machine"})
+        """Return what must be equal for a run to be resumed; noise is compared by value."""
+        values = self.model_dump(mode="json", exclude={"machine"})
+        return {**values, "noise": canonical_noise(self.noise)}
 
 
 def learning_rate(base: float, schedule: ScheduleConfig, epoch: int, epochs: int) -> float:

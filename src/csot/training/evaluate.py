@@ -12,10 +12,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from csot._core.ranks import Ranks
 from csot.data.augment.view import View
 from csot.data.samples import Samples
-from csot.data.types import TrainingData
+from csot.data.types import TestSet, TrainingData
 from csot.methods.core.contract import Losses, Method, Predictions, Split
 from csot.training.checkpoint import Checkpoints
 
+TOP = 5
+"""The label is among this many classes; said only where there are more."""
 REMEDY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
 
 
@@ -47,9 +49,17 @@ class Evaluator:
         check_outputs(torch.isnan(found))  # minus infinity is a probability of zero
         return found
 
-    def predictions(self, network: nn.Module, samples: Samples, rows: Tensor) -> Predictions:
-        """Logits and features of some rows."""
-        logits, features = self._over(network, network, samples, rows)
+    def predictions(
+        self,
+        network: nn.Module,
+        samples: Samples,
+        rows: Tensor,
+        view: View | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Predictions:
+        """Logits and features of some rows, in the plain view or in another one."""
+        chosen = (view or self._plain, generator or torch.Generator())
+        logits, features = self._over(network, network, samples, rows, chosen)
         check_outputs(~torch.isfinite(torch.cat([logits, features], 1)))
         return Predictions(logits.float(), features.float())
 
@@ -60,20 +70,24 @@ class Evaluator:
         function: Callable[[Tensor], tuple[Tensor, ...]],
         samples: Samples,
         rows: Tensor,
+        chosen: tuple[View, torch.Generator] | None = None,
     ) -> list[Tensor]:
         world = self._ranks.world
         # All shares must have the same size: some rows may be evaluated twice.
         padding = -len(rows) % world
-        padded = torch.cat([rows, rows[:1].expand(padding)])
-        mine = padded[self._ranks.share(len(padded))].cpu()
-        # Never used: the plain view draws no random numbers.
-        generator = torch.Generator()
+        places = torch.cat([torch.arange(len(rows)), torch.zeros(padding, dtype=torch.long)])
+        places = places[self._ranks.share(len(places))]
+        mine = rows.cpu()[places]
+        # The plain view draws no random numbers, so its generator does not matter.
+        view, generator = chosen or (self._plain, torch.Generator())
+        # For the rows of all processes, so that they do not depend on the number of these.
+        draws = view.draw(len(rows), generator)[places]
         collected: list[list[Tensor]] = []
         with evaluating(module):
-            for chunk in torch.split(mine, self._batch):
-                inputs = samples.batch(chunk).to(self._device)
-                view = self._plain(inputs, self._plain.draw(len(chunk), generator))
-                collected.append(list(function(view)))
+            for start in range(0, max(1, len(mine)), self._batch):
+                part = slice(start, start + self._batch)
+                inputs = samples.batch(mine[part]).to(self._device)
+                collected.append(list(function(view(inputs, draws[part]))))
         outputs = [torch.cat(parts) for parts in zip(*collected, strict=True)]
         return [self._ranks.gather(output)[: len(rows)] for output in outputs]
 
@@ -105,9 +119,13 @@ def evaluate(
     """Accuracy on the test sets, on the noisy held-out rows, and of the split."""
     record: dict[str, float] = {}
     for number, test in enumerate(data.tests):
-        name = "test_accuracy" if number == 0 else f"test_accuracy_{test.name}"
+        suffix = "" if number == 0 else f"_{test.name}"
         found = evaluator.log_probs(method, method.predict, test.samples)
-        record[name] = accuracy(found, test.labels)
+        record[f"test_accuracy{suffix}"] = accuracy(found, test.labels)
+        if len(data.class_names) > TOP:
+            record[f"test_top5{suffix}"] = accuracy(found, test.labels, TOP)
+    if method.separate and data.tests:
+        record |= accuracy_of_each(method, data.tests[0], evaluator)
     held = held_out(len(data), rows)
     if bool(held.any()):
         samples = data.train.subset(held.nonzero()[:, 0])
@@ -119,6 +137,20 @@ def evaluate(
     return record
 
 
+def accuracy_of_each(method: Method, test: TestSet, evaluator: Evaluator) -> dict[str, float]:
+    """Accuracy of each network by itself, for methods whose originals report them so."""
+    record = {}
+    for number, network in enumerate(method.networks, 1):
+
+        def predict(inputs: Tensor, network: nn.Module = network) -> Tensor:
+            logits: Tensor = network(inputs).logits
+            return logits.float().log_softmax(-1)
+
+        found = evaluator.log_probs(network, predict, test.samples)
+        record[f"network{number}_accuracy"] = accuracy(found, test.labels)
+    return record
+
+
 def held_out(count: int, rows: Tensor) -> Tensor:
     """(N,) bool: the rows that are not trained on."""
     mask = torch.ones(count, dtype=torch.bool)
@@ -126,10 +158,14 @@ def held_out(count: int, rows: Tensor) -> Tensor:
     return mask
 
 
-def accuracy(log_probs: Tensor, labels: Tensor) -> float:
-    """Share of correct predictions; rows without a label do not count."""
-    known = labels >= 0
-    right = (log_probs.argmax(-1).cpu() == labels.cpu())[known.cpu()]
+def accuracy(log_probs: Tensor, labels: Tensor, top: int = 1) -> float:
+    """Share of labels among the `top` most probable classes; rows without a label do not count.
+
+    Of equally probable classes the first is preferred.
+    """
+    labels = labels.cpu()
+    order = log_probs.cpu().argsort(dim=-1, descending=True, stable=True)
+    right = (order[:, :top] == labels[:, None]).any(1)[labels >= 0]
     return float(right.float().mean()) if len(right) else float("nan")
 
 

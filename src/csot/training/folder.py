@@ -18,6 +18,7 @@ from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
 from csot.runs import Run
 from csot.runs.run import MARKER
+from csot.runs.snapshots import clear_snapshots
 from csot.runs.tables import write_csv
 from csot.training.checkpoint import Checkpoints
 from csot.training.config import RunConfig, Strict
@@ -99,6 +100,7 @@ class RunFolder:
         if force and old.exists():
             self.checkpoints.clear()
             (self.path / METRICS).unlink(missing_ok=True)
+            clear_snapshots(self.path)
         write_text(old, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
 
     def read_config(self) -> RunConfig:

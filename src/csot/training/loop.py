@@ -17,7 +17,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from csot._core.errors import naming
+from csot._core.errors import listed, naming
 from csot._core.ranks import Ranks
 from csot.data.types import TrainingData
 from csot.methods import find_method
@@ -28,11 +28,13 @@ from csot.methods.core.contract import (
     Losses,
     Method,
     Part,
+    Predictions,
     Steps,
     Stream,
 )
 from csot.nets.build import seeded
 from csot.training.build import (
+    balanced_subset,
     generator_for,
     make_optimiser,
     make_views,
@@ -52,11 +54,13 @@ from csot.training.evaluate import (
 )
 from csot.training.finetune import begin_epoch
 from csot.training.gate import HeldOutTest, check_held_out
+from csot.training.hardware import describe_hardware
 from csot.training.knowledge import starting_posterior, unverified
+from csot.training.snapshots import snapshot_epochs, snapshot_rows
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
-HOLDOUT, CHOICES, ORDER, DROPOUT, GATE = range(5)
+HOLDOUT, CHOICES, ORDER, DROPOUT, GATE, SUBSET, SHOWN = range(7)
 """Random streams."""
 
 
@@ -81,6 +85,9 @@ class Progress:
     on_stage : callable
         Called with the name of a stage before the training, such as "Embedding images", how much
         of it is done, and how much there is.
+    on_snapshot : callable
+        Called after some epochs with the epoch, a few rows, and what the first network says of
+        them.
     """
 
     on_step: Callable[[int], None] = lambda step: None
@@ -90,6 +97,7 @@ class Progress:
     on_estimate: Callable[[float], None] = lambda seconds: None
     on_words: Callable[[str], None] = lambda words: None
     on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
+    on_snapshot: Callable[[int, Tensor, Predictions], None] = lambda epoch, rows, seen: None
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,8 @@ class Finished:
     """Whether this is the process that writes the results."""
     held_out: HeldOutTest | None = None
     """Whether held-out labels are predicted better than chance; None where none were held out."""
+    hardware: str = ""
+    """Name of the device, and the number of threads or processes."""
     predicted: Tensor | None = None
     """(N,) class that the network predicts for held-out rows, and for all rows if it started from
     a posterior; else -1."""
@@ -145,6 +155,10 @@ def run_loop(
         locked=None if data.verified is None else data.verified >= 0,
         posterior=starting_posterior(data),
     )
+    context.predict_weak = lambda network, wanted: evaluator.predictions(
+        network, data.train, wanted, views.weak, context.generator
+    )
+    key = selection_key(training.select_on, data)
     kind = find_method(config.method)
     with seeded(seed):
         method = kind(context, kind.Settings.model_validate(config.settings))
@@ -157,21 +171,28 @@ def run_loop(
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     workload = workload_of(config, method, len(rows), fabric.device.type, len(history))
     estimate = Estimate(workload, progress.on_estimate)
+    shown = snapshot_rows(rows, training.snapshot_rows, generator_for(seed, SHOWN))
     if fabric.is_global_zero:
         progress.on_ready(workload)
     for epoch in range(len(history) + 1, training.epochs + 1):
         context.generator = generator_for(seed, CHOICES, epoch)
         context.order = generator_for(seed, ORDER, epoch)
+        if training.subset is not None:
+            size = training.subset * training.batch_size
+            generator = generator_for(seed, SUBSET, epoch)
+            context.rows = balanced_subset(rows, data.labels, size, generator)
         begin_epoch(method, epoch)
         rate = set_learning_rate(optimiser, method, config, epoch)
         record: Record = {"epoch": epoch, "learning_rate": rate}
         # Dropout takes no generator: it draws from the global one, which is restored afterwards.
         with seeded(generator_for(seed, DROPOUT, epoch, ranks.rank).initial_seed()):
+            began = time.perf_counter()
             with torch.no_grad():
                 record |= method.begin_epoch(epoch)
+            record["relabel_seconds"] = time.perf_counter() - began
             method.train()
             means = MeanLosses()
-            batches = fetch_batches(method.steps(epoch), data, context)
+            batches = turn_batches(method, epoch, data, context)
             for step, batch in enumerate(batches, 1):
                 losses: Losses = wrapped(batch)
                 if not losses:
@@ -203,11 +224,15 @@ def run_loop(
         is_last = epoch == training.epochs
         if is_last or epoch % training.evaluate_every == 0:
             record |= evaluate(method, data, rows, evaluator)
+        if len(shown) and epoch in snapshot_epochs(training.epochs):
+            seen = evaluator.predictions(method.network, data.train, shown)
+            if fabric.is_global_zero:
+                progress.on_snapshot(epoch, shown, seen)
         record["seconds"] = time.perf_counter() - started
         history.append(record)
-        is_best = best_epoch(history) == epoch
+        is_best = best_epoch(history, key) == epoch
         if fabric.is_global_zero:
-            is_record = is_best and "holdout_accuracy" in record
+            is_record = is_best and key in record
             if is_last or is_record or epoch % training.checkpoint_every == 0:
                 state = {"optimiser": optimiser.state_dict(), "history": history}
                 checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
@@ -216,6 +241,7 @@ def run_loop(
 
     fabric.barrier()
     context.generator = generator_for(seed, CHOICES, training.epochs + 1)
+    context.rows = rows
     method.eval()
     with torch.no_grad():
         judgement = method.judge()
@@ -231,11 +257,12 @@ def run_loop(
         tested = check_held_out(predicted[held], data.labels[held], generator)
     return Finished(
         history,
-        best_epoch(history),
+        best_epoch(history, key),
         judgement,
         rows,
         fabric.is_global_zero,
         tested,
+        describe_hardware(fabric.device, ranks.world),
         predicted,
     )
 
@@ -326,6 +353,18 @@ def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> li
     return history
 
 
+def turn_batches(
+    method: Method, epoch: int, data: TrainingData, context: Context
+) -> Iterator[Batch]:
+    """Yield the batches of all turns of an epoch; between turns the method evaluates again."""
+    for turn in range(method.turn_count(epoch)):
+        if turn:
+            with torch.no_grad():
+                method.begin_turn(epoch, turn)
+            method.train()
+        yield from fetch_batches(method.steps(epoch), data, context)
+
+
 def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterator[Batch]:
     """Load this process's share of each step on the device; files are read one step ahead."""
 
@@ -343,15 +382,29 @@ def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterato
     return prefetch(batches) if is_read else batches
 
 
-def best_epoch(history: list[Record]) -> int:
-    """The epoch of highest accuracy on the noisy held-out rows; without any, the last epoch.
+def selection_key(select_on: str | None, data: TrainingData) -> str:
+    """The record by which the best epoch is chosen: the noisy held-out rows, or a clean set."""
+    if select_on is None:
+        return "holdout_accuracy"
+    names = [test.name for test in data.tests[1:]]
+    if select_on not in names:
+        there = f"there are {listed(names)}" if names else "there is none"
+        raise ValueError(
+            f"select_on {select_on!r} is not a further set of {data.name} besides its test set: "
+            f"{there}"
+        )
+    return f"test_accuracy_{select_on}"
+
+
+def best_epoch(history: list[Record], key: str = "holdout_accuracy") -> int:
+    """The epoch of highest accuracy by `key`, on noisy held-out rows; without any, the last epoch.
 
     With few and noisy rows epochs are often equal: the last of them has trained the longest.
     """
-    judged = [record for record in history if "holdout_accuracy" in record]
+    judged = [record for record in history if key in record]
     if not judged:
         return int(history[-1]["epoch"])
-    chosen = max(judged, key=lambda record: (record["holdout_accuracy"], record["epoch"]))
+    chosen = max(judged, key=lambda record: (record[key], record["epoch"]))
     return int(chosen["epoch"])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from csot._core.text import one_line
 from csot.data.readers.inputs import Wanted
+from csot.runs.accuracies import measured_accuracies
 from csot.training.config import RunConfig
 from csot.training.inputs import RunInputs
 
@@ -89,14 +90,7 @@ def settings_lines(config: RunConfig, epoch: int) -> list[str]:
 
 
 def accuracy_lines(summary: Mapping[str, Any]) -> list[str]:
-    lines = []
-    if summary.get("test_accuracy_last") is not None:
-        lines.append(f"test set, last epoch: {summary['test_accuracy_last']:.2%}")
-    if summary.get("test_accuracy_best") is not None:
-        lines.append(
-            f"test set, epoch {summary['best_epoch']} (best on held-out labels): "
-            f"{summary['test_accuracy_best']:.2%}"
-        )
+    lines = [f"{one.test}, {one.when}: {one.text()}" for one in measured_accuracies(summary)]
     held = summary.get("held_out")
     if isinstance(held, dict):
         lines.append(

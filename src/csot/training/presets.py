@@ -16,11 +16,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from csot._core.errors import FileError, clip, listed, nearest
 from csot._core.files import read_text
+from csot._core.noise_text import canonical_noise
 from csot.methods import find_method, method_names
 from csot.training.config import DataConfig, RunConfig, Strict, TrainingConfig
 from csot.training.yaml_text import LARGEST, parse_yaml
 
 M = TypeVar("M", bound=BaseModel)
+SAME_IMAGES = {"cifar10n": "cifar10", "cifar100n": "cifar100"}
+"""Data sets that differ from another one in their labels only, and take its preset."""
 
 
 class Section(Strict):
@@ -39,6 +42,8 @@ class Preset(Strict):
     """One line for lists."""
     data: str | None = None
     dataset: DataConfig = DataConfig()
+    noise: dict[str, str] = Field(default_factory=dict)
+    """By kind of noise, the options that it has where none are given: `asym: overall`."""
     training: TrainingConfig = TrainingConfig()
     methods: dict[str, Section] = Field(default_factory=dict)
 
@@ -54,6 +59,7 @@ def preset_names() -> list[str]:
 def preset_for(data: str) -> str | None:
     """Return the preset named like the data, `embeddings` for arrays, else None."""
     name = data.partition(":")[0]
+    name = SAME_IMAGES.get(name, name)
     if name in preset_names():
         return name
     return "embeddings" if data.endswith(".npz") or Path(data, "features.npy").exists() else None
@@ -96,6 +102,20 @@ def read_preset(name: str) -> Preset:
     return preset
 
 
+def noise_under(preset: str | None, noise: str) -> str:
+    """The noise that a text means under a preset, written in one way.
+
+    `sym:.90` is `sym:0.9`. Where the preset has options for a kind of noise and the text has none,
+    they are added: under `cifar10`, `asym:0.4` is `asym:0.4:overall`, as in the papers.
+    """
+    found = canonical_noise(noise)
+    kind, *rest = found.split(":")
+    options = {} if preset is None else read_preset(preset).noise
+    if len(rest) == 1 and kind in options:
+        found = canonical_noise(f"{found}:{options[kind]}")
+    return found
+
+
 def make_config(
     data: str,
     method: str,
@@ -133,6 +153,7 @@ def make_config(
     RunConfig
     """
     chosen = Preset(about="") if preset is None else read_preset(preset)
+    noise = noise_under(preset, noise)
     section = chosen.methods.get(method, Section())
     layers = [section, *(part for key, part in section.by_noise.items() if _fits(key, noise))]
     # Only keys that the preset sets: defaults are filled in once, at the end.
@@ -215,8 +236,9 @@ def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _fits(key: str, noise: str) -> bool:
-    """`sym` fits `sym:0.5` and `sym-exclude:0.5` does not; `sym:0.5` fits only itself."""
-    return key == noise or key == noise.partition(":")[0]
+    """`sym` fits `sym:0.5` but not `sym-exclude:0.5`; `sym:0.5` fits any options of that rate."""
+    kind, _, rest = noise.partition(":")
+    return canonical_noise(key) in (kind, f"{kind}:{rest.partition(':')[0]}")
 
 
 def _path_of(key: str, method: str) -> list[str]:

@@ -17,6 +17,7 @@ from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
+from csot.runs.accuracies import FURTHER, HELD_OUT
 from csot.runs.findings import (
     GIVEN,
     IS_ISSUE,
@@ -28,6 +29,7 @@ from csot.runs.findings import (
 )
 from csot.runs.reasons import Verdicts, reasons
 from csot.runs.summary import count_findings, versions
+from csot.runs.truth import write_truth
 from csot.training.config import RunConfig
 from csot.training.folder import IMAGES, RunFolder
 from csot.training.knowledge import CleanedRun, compare_predictions, disagreeing
@@ -164,6 +166,9 @@ def write_results(
     samples = sample_table(data, findings, folder.path)
     folder.write_metrics(finished.history)
     run.write_findings(findings)
+    if data.true_labels is not None:
+        names = [*data.class_names, None]
+        write_truth(run, findings.index, [names[k] for k in data.true_labels.tolist()])
     run.write_samples(samples)
     run.write_probabilities(posterior.astype(np.float32))
     if finished.judgement.features is not None:
@@ -175,6 +180,7 @@ def write_results(
         samples if len(samples.columns) else None,
         class_names=list(data.class_names),
         only_flagged=True,
+        image_root=data.root if data.images is not None else None,
     )
     summary = summary_of(config, data, noisy, finished, findings, posterior)
     run.write_summary({**summary, "from_clean": difference})
@@ -209,8 +215,10 @@ def summary_of(
         "seed": config.seed,
         "epochs": len(history),
         "best_epoch": finished.best_epoch,
+        "selected_on": config.training.select_on or HELD_OUT,
         **accuracies(history, finished.best_epoch),
         "seconds": history[-1]["seconds"],
+        "hardware": finished.hardware,
         "settings": config.model_dump(mode="json"),
         "versions": versions("lightning-fabric", "kornia"),
         "source": {**data.source, "root": str(data.root.resolve())} if data.root else data.source,
@@ -225,19 +233,37 @@ def principal_axes(features: npt.NDArray[np.float64], axes: int = 64) -> npt.NDA
     return np.asarray(centred @ vectors[:, ::-1][:, :axes])
 
 
-def accuracies(history: list[Record], best_epoch: int) -> dict[str, float]:
-    """Test accuracy at the epoch chosen by the noisy held-out rows, at the last, and the highest.
+def accuracies(history: list[Record], best_epoch: int) -> dict[str, Any]:
+    """Accuracies on the test sets; those of all but the first are in `further_tests`, by name.
 
-    The highest is for comparison with papers that report it; nothing is chosen by it.
+    Each at the epoch chosen by the noisy held-out rows (`best`), at the last (`last`), and the
+    highest (`peak`), which is for comparison with papers that report it; nothing is chosen by it.
     """
-    tested = [record["test_accuracy"] for record in history if "test_accuracy" in record]
-    if not tested:
+    columns = {name for record in history for name in record if name.startswith("test_accuracy")}
+    if not columns:
         return {}
+    further = sorted(name.removeprefix("test_accuracy_") for name in columns - {"test_accuracy"})
+    first = _three(history, best_epoch, "test_accuracy", "test_accuracy")
+    first |= _three(history, best_epoch, "test_top5", "test_top5")
     return {
-        "test_accuracy_best": history[best_epoch - 1]["test_accuracy"],
-        "test_accuracy_last": tested[-1],
-        "test_accuracy_peak": max(tested),
+        **first,
+        FURTHER: {
+            name: _three(history, best_epoch, f"test_accuracy_{name}", "accuracy")
+            | _three(history, best_epoch, f"test_top5_{name}", "top5")
+            for name in further
+        },
     }
+
+
+def _three(
+    history: list[Record], best_epoch: int, column: str, name: str
+) -> dict[str, float | None]:
+    """A column of the history at its three epochs; nothing where it was not measured."""
+    values = [record[column] for record in history if column in record]
+    if not values:
+        return {}
+    best = history[best_epoch - 1].get(column)
+    return {f"{name}_best": best, f"{name}_last": values[-1], f"{name}_peak": max(values)}
 
 
 def realised_noise(data: TrainingData, noisy: NoisyLabels) -> dict[str, Any]:

@@ -85,6 +85,7 @@ def read_source(config: RunConfig, source: Source) -> TrainingData:
         download=source.download,
         allow_outside=source.allow_outside,
         limit=config.dataset.limit,
+        whole=config.dataset.whole,
         cache=source.cache,
     )
     if wanted is None or data.train.kind != "images":

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from torch import nn
+from torch import Tensor, nn
 
 from csot._core.files import refuse_overlap
 from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
 from csot.figures import write_history
+from csot.methods.core.contract import Predictions
 from csot.report import write_report
 from csot.runs import Run
 from csot.training.build import IN_MEMORY, generator_for
@@ -24,6 +25,7 @@ from csot.training.loop import Progress, run_loop
 from csot.training.prepared import read_pending
 from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
+from csot.training.snapshots import snapshot_writer
 from csot.training.source import Source as Source
 from csot.training.source import check_knowledge, read_source, with_knowledge
 from csot.training.start import Start, choose_start
@@ -219,15 +221,19 @@ def train_configured(
     if is_first_process():
         folder.write_inputs(labelled, source.columns)
         Run(folder.path).write_excel_safe(excel_safe)
+    keep_snapshot = snapshot_writer(folder.path, labelled)
 
     def on_epoch(history: list[dict[str, float]]) -> None:
         for write in writers:
             write(history)
         callbacks.on_epoch(history)
 
-    finished = run_loop(
-        config, labelled, folder.checkpoints, replace(callbacks, on_epoch=on_epoch), module
-    )
+    def on_snapshot(epoch: int, rows: Tensor, seen: Predictions) -> None:
+        keep_snapshot(epoch, rows, seen)
+        callbacks.on_snapshot(epoch, rows, seen)
+
+    extended = replace(callbacks, on_epoch=on_epoch, on_snapshot=on_snapshot)
+    finished = run_loop(config, labelled, folder.checkpoints, extended, module)
     if finished.is_first:
         write_results(folder, config, labelled, noisy, finished, cleaned)
     return Trained(

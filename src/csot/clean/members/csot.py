@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from csot.clean.members.probe import ProbePredictor, fit_probes, held_out_logits
 from csot.clean.stacking import SCORING_ROWS, stack
 from csot.ot import ConvergenceWarning, solve
 
+CoherenceScale: TypeAlias = Literal["absolute", "classes"]
 BUDGETS = (0.5, 1.0)
 STEPS = 5
 
@@ -42,11 +44,17 @@ class CsotFit(Fit):
     rounds: list[Round]
 
 
+@dataclass(frozen=True)
 class CsotRounds:
-    """Probes on the rows that the plan confirms, at growing budgets."""
+    """Probes on the rows that the plan confirms, at growing budgets.
 
-    name = "csot"
-    stage = "CSOT rounds"
+    `coherence` and `coherence_scale` are those of `csot.solve`.
+    """
+
+    coherence: float = 1.0
+    coherence_scale: CoherenceScale = "absolute"
+    name: ClassVar[str] = "csot"
+    stage: ClassVar[str] = "CSOT rounds"
 
     def applies(self, training: TrainingSet) -> bool:
         """Always."""
@@ -54,7 +62,7 @@ class CsotRounds:
 
     def fit(self, training: TrainingSet, first: FirstPass, noise: Tensor) -> CsotFit:
         """The round whose probes make the held-out labels likeliest, as one more member."""
-        rounds = curriculum_rounds(training, first)
+        rounds = curriculum_rounds(training, first, self.coherence, self.coherence_scale)
         if not rounds:
             return CsotFit([], noise, rounds)
         best = min(rounds, key=lambda round_: round_.loss)
@@ -63,7 +71,12 @@ class CsotRounds:
         return CsotFit([member], noise, rounds)
 
 
-def curriculum_rounds(training: TrainingSet, first: FirstPass) -> list[Round]:
+def curriculum_rounds(
+    training: TrainingSet,
+    first: FirstPass,
+    coherence: float = 1.0,
+    coherence_scale: CoherenceScale = "absolute",
+) -> list[Round]:
     """One candidate for each budget, each starting from the probes of the one before."""
     basis, folds, evidence = training.basis, training.folds, training.evidence
     judged, best = first.judged, first.probes[0]
@@ -82,6 +95,8 @@ def curriculum_rounds(training: TrainingSet, first: FirstPass) -> list[Round]:
                 labels=labels,
                 budget=budget,
                 class_prior=class_prior,
+                coherence=coherence,
+                coherence_scale=coherence_scale,
                 tolerance=1e-4,
             )
         clean = torch.as_tensor(allocate(plan, labels).clean)

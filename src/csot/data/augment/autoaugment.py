@@ -144,18 +144,7 @@ class Policy(Step):
         return {"code": code, "value": value, "matrix": matrices(code, value, self.shape)}
 
     def apply(self, images: Tensor, choices: dict[str, Tensor]) -> Tensor:
-        images = images.clone()
-        for turn in range(TURNS):
-            code, value, matrix = (choices[key][:, turn] for key in ("code", "value", "matrix"))
-            moved = (code >= 1) & (code <= len(GEOMETRIC))
-            rows, theirs, matrix = _taken(images, moved, matrix)
-            if len(rows):
-                images[rows] = warp(theirs, matrix)
-            for name, operation in POINTWISE.items():
-                rows, theirs, values = _taken(images, code == CODES[name], value)
-                if len(rows):
-                    images[rows] = operation(theirs, values)
-        return images
+        return operate(images, choices)
 
 
 @dataclass(frozen=True)
@@ -195,6 +184,22 @@ class RandAugment(Policy):
         return code, torch.where(_among(code, GEOMETRIC), sign * value, value)
 
 
+def operate(images: Tensor, choices: dict[str, Tensor]) -> Tensor:
+    """The operations `code` (count, turns) in turn, with their `value` and `matrix`."""
+    images = images.clone()
+    for turn in range(choices["code"].shape[1]):
+        code, value, matrix = (choices[key][:, turn] for key in ("code", "value", "matrix"))
+        moved = (code >= 1) & (code <= len(GEOMETRIC))
+        rows, theirs, matrix = _taken(images, moved, matrix)
+        if len(rows):
+            images[rows] = warp(theirs, matrix)
+        for name, operation in POINTWISE.items():
+            rows, theirs, values = _taken(images, code == CODES[name], value)
+            if len(rows):
+                images[rows] = operation(theirs, values)
+    return images
+
+
 def ladder(rules: Mapping[str, Ladder], steps: int) -> Tensor:
     """(operations, 10): the number of each operation at each level, with levels k / steps."""
     rows = [[rules.get(name, float)(k / steps) for k in range(LEVELS)] for name in OPERATIONS]
@@ -202,7 +207,7 @@ def ladder(rules: Mapping[str, Ladder], steps: int) -> Tensor:
 
 
 def matrices(code: Tensor, value: Tensor, shape: tuple[int, int, int]) -> Tensor:
-    """(count, 2, 2, 3): where in the old image the new pixels come from, as `warp` reads it.
+    """(count, turns, 2, 3): where in the old image the new pixels come from, as `warp` reads it.
 
     Images turn about their middle, and slant from their upper left corner as in Pillow.
     """

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from csot.data.augment.view import Step, chance, integers
+from csot.data.augment.view import Step, chance, integers, uniform
 
 Padding: TypeAlias = Literal["zero", "reflect"]
 FILL = 128
@@ -52,9 +52,34 @@ class CropFlip(Step):
 
 
 @dataclass(frozen=True)
-class CentreCrop(Step):
-    """The window in the middle: no chance in it."""
+class WindowFlip(Step):
+    """As `CropFlip` without padding, from images of unequal sizes, each in a canvas with a mask."""
 
+    channels: int
+    height: int
+    width: int
+    flip: bool = False
+
+    def draw(self, count: int, generator: torch.Generator) -> dict[str, Tensor]:
+        choices = {"down": uniform(generator, count), "right": uniform(generator, count)}
+        if self.flip:
+            choices["flip"] = chance(generator, count, 0.5)
+        return choices
+
+    def apply(self, images: Tensor, choices: dict[str, Tensor]) -> Tensor:
+        inside = extents(images, self.channels)
+        top = (choices["down"] * (inside.height - self.height + 1)).long() + inside.top
+        left = (choices["right"] * (inside.width - self.width + 1)).long() + inside.left
+        size = images.shape[1:]
+        window = CropFlip((size[0], size[1], size[2]), self.height, self.width, flip=self.flip)
+        return window.apply(images[:, : self.channels], {**choices, "top": top, "left": left})
+
+
+@dataclass(frozen=True)
+class CentreCrop(Step):
+    """The window in the middle, without a mask if there is one: no chance in it."""
+
+    channels: int
     height: int
     width: int
 
@@ -64,7 +89,7 @@ class CentreCrop(Step):
     def apply(self, images: Tensor, choices: dict[str, Tensor]) -> Tensor:
         top = (images.shape[2] - self.height) // 2
         left = (images.shape[3] - self.width) // 2
-        return images[:, :, top : top + self.height, left : left + self.width]
+        return images[:, : self.channels, top : top + self.height, left : left + self.width]
 
 
 @dataclass(frozen=True)
@@ -96,6 +121,27 @@ class Cutout(Step):
         hole = inside[0][:, None, :, None] & inside[1][:, None, None, :]
         hole &= choices["made"][:, None, None, None]
         return images.masked_fill(hole.to(images.device), self.fill)
+
+
+@dataclass(frozen=True)
+class Extents:
+    """(B,) each, on the CPU: the rectangle of each canvas that belongs to the image."""
+
+    top: Tensor
+    left: Tensor
+    height: Tensor
+    width: Tensor
+
+
+def extents(images: Tensor, channels: int) -> Extents:
+    """By the mask that follows the channels; without one, all of the canvas."""
+    count, found, height, width = images.shape
+    if found == channels:
+        zero = torch.zeros(count, dtype=torch.long)
+        return Extents(zero, zero, zero + height, zero + width)
+    mask = images[:, channels] > 0
+    rows, columns = mask.any(2).cpu().long(), mask.any(1).cpu().long()
+    return Extents(rows.argmax(1), columns.argmax(1), rows.sum(1), columns.sum(1))
 
 
 def take_pixels(images: Tensor, index: Tensor) -> Tensor:

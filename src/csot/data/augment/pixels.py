@@ -56,7 +56,7 @@ def brightness(images: Tensor, value: Tensor) -> Tensor:
 
 def contrast(images: Tensor, value: Tensor) -> Tensor:
     """Away from the mean grey of the image, or towards it."""
-    grey = _grey(images)
+    grey = grey_levels(images)
     count = grey[0].numel()
     mean = (2 * grey.sum((1, 2, 3), dtype=torch.int64) + count) // (2 * count)
     return _blend(_each(mean).float(), images, value)
@@ -64,7 +64,7 @@ def contrast(images: Tensor, value: Tensor) -> Tensor:
 
 def color(images: Tensor, value: Tensor) -> Tensor:
     """Away from the grey image, or towards it."""
-    return _blend(_grey(images).float(), images, value)
+    return _blend(grey_levels(images).float(), images, value)
 
 
 def sharpness(images: Tensor, value: Tensor) -> Tensor:
@@ -93,6 +93,56 @@ POINTWISE: Mapping[str, Operation] = {
 }
 
 
+def shift_hue(images: Tensor, value: Tensor) -> Tensor:
+    """The hue turned by `value` of a full circle, in the 8 bits of Pillow's HSV.
+
+    An image of one channel has no hue.
+    """
+    if images.shape[1] != 3:
+        return images
+    hue, saturation, brightest = _to_hsv(images)
+    # As torchvision: bytes that wrap around.
+    turned = (hue + (255 * _each(value)[:, 0]).trunc().int()) % 256
+    return _from_hsv(turned, saturation, brightest)
+
+
+def _to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(n, H, W) each, int32. Pillow computes in float64 and keeps float32 in between."""
+    wide = _widest(images)
+    red, green, blue = images.int().unbind(1)
+    high, low = images.amax(1).int(), images.amin(1).int()
+    span = (high - low).float()
+    r, g, b = (((high - part) / span.clamp(min=1)).to(wide) for part in (red, green, blue))
+    angle = torch.where(red == high, b - g, torch.where(green == high, 2 + r - b, 4 + g - r))
+    turn = ((angle.float().to(wide) / 6 + 1) % 1).float()
+    saturation = (255 * (span / high.clamp(min=1)).to(wide)).int()
+    is_grey = span == 0
+    hue = (255 * turn.to(wide)).int().masked_fill(is_grey, 0)
+    return hue, saturation.masked_fill(is_grey, 0), high
+
+
+def _from_hsv(hue: Tensor, saturation: Tensor, brightest: Tensor) -> Tensor:
+    wide = _widest(hue)
+    sector = 6 * hue.to(wide) / 255
+    whole = sector.floor()
+    share = (sector - whole).float().to(wide)
+    depth, v = (saturation.float() / 255).to(wide), brightest.to(wide)
+    p, q, t = (
+        (v * (1 - part)).add(0.5).floor() for part in (depth, depth * share, depth * (1 - share))
+    )
+    which = (whole.long() % 6).unsqueeze(1)
+    channels = [
+        torch.stack(parts, 1).gather(1, which)
+        for parts in ((v, q, p, p, t, v), (t, v, v, q, p, p), (p, p, t, v, v, q))
+    ]
+    return torch.cat(channels, 1).to(torch.uint8)
+
+
+def _widest(values: Tensor) -> torch.dtype:
+    """float64; on Apple's GPUs, which have none, float32, which may differ by a level."""
+    return torch.float32 if values.device.type == "mps" else torch.float64
+
+
 def warp(images: Tensor, matrix: Tensor) -> Tensor:
     """New pixel (x, y) is the old one at `matrix` (n, 2, 3) times (x + 1/2, y + 1/2, 1), or grey.
 
@@ -115,7 +165,7 @@ def _each(value: Tensor) -> Tensor:
     return value.view(-1, 1, 1, 1)
 
 
-def _grey(images: Tensor) -> Tensor:
+def grey_levels(images: Tensor) -> Tensor:
     """(n, 1, H, W), int32: the luma that Pillow computes in fixed point."""
     if images.shape[1] == 1:
         return images.int()

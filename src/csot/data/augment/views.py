@@ -2,7 +2,7 @@
 
     plain    the test transform: no chance
     weak     a window at random, mirrored or not; for embeddings a little noise
-    strong   the weak view and a policy of AutoAugment or the like; for embeddings more noise,
+    strong   such a window and a policy of AutoAugment or the like; for embeddings more noise,
              and features left out
 
 See `csot.data.augment.view` for how chance is kept apart from pixels.
@@ -17,15 +17,20 @@ import torch
 from torch import Tensor
 
 from csot._core.errors import DataError, listed, nearest
+from csot.data.augment.augmix import AugMix
 from csot.data.augment.autoaugment import CIFAR10, IMAGENET, AutoAugment, RandAugment
-from csot.data.augment.crop import CentreCrop, CropFlip, Cutout, Padding
+from csot.data.augment.colour import Grey, Jitter
+from csot.data.augment.crop import CentreCrop, CropFlip, Cutout, Padding, WindowFlip
+from csot.data.augment.resized_crop import ResizedCrop
 from csot.data.augment.small_inputs import ContrastNoise, FeatureView, SmallWarp
 from csot.data.augment.view import Draws as Draws
 from csot.data.augment.view import ImageView, Step
 from csot.data.augment.view import View as View
 from csot.data.augment.view import Views as Views
 
-Policy: TypeAlias = Literal["cifar10", "imagenet", "digits", "randaugment", "none"]
+Policy: TypeAlias = Literal[
+    "cifar10", "imagenet", "digits", "randaugment", "augmix", "simclr", "none"
+]
 
 
 def image_views(
@@ -39,20 +44,60 @@ def image_views(
     crop: int | None = None,
     cutout: int = 0,
     padding_mode: Padding = "zero",
+    crop_scale: float | None = None,
+    strong_crop_scale: float | None = None,
+    whole: bool = False,
 ) -> Views:
     """Views of uint8 images (B, ch, H, W) as float32 (x / 255 - mean) / std.
 
-    The weak view takes a window of the image's size out of the image with `padding` around it.
-    With `crop` it takes a window of `crop` x `crop` without padding, and the plain view takes the
-    one in the middle. `cutout` is the side of the hole in the strong view, 0 for none.
+    Parameters
+    ----------
+    shape : tuple of int
+        Channels, height and width.
+    mean, std : sequence of float
+        One number per channel.
+    padding : int
+        The weak view takes a window of the image's size out of the image with so many pixels
+        around it.
+    flip : bool
+        Whether half of the windows are mirrored.
+    policy : str
+        What the strong view does beyond its window.
+    crop : int, optional
+        The weak view takes a window of `crop` x `crop` without padding, the plain view the one in
+        the middle.
+    cutout : int
+        Side of the hole in the strong view, 0 for none.
+    padding_mode : {"zero", "reflect"}
+    crop_scale : float, optional
+        The weak view takes a part of at least this share of the image's area, scaled to the size of
+        the window (`RandomResizedCrop`), in place of a window.
+    strong_crop_scale : float, optional
+        The same for the strong view; by default as the weak view.
+    whole : bool
+        Images of unequal sizes, each in a canvas with its mask as a further channel
+        (`ImageFiles(whole=True)`); `shape` is that of the square in the middle. Needs `crop`.
+
+    Returns
+    -------
+    Views
     """
     _check(shape, mean, std, padding, crop, padding_mode)
+    _check_scales(crop_scale, strong_crop_scale, crop, whole)
     height, width = (crop, crop) if crop else shape[1:]
-    window = CropFlip(shape, height, width, 0 if crop else padding, flip, padding_mode)
     seen = (shape[0], height, width)
-    plain: dict[str, Step] = {"centre": CentreCrop(crop, crop)} if crop else {}
-    weak: dict[str, Step] = {"crop": window}
-    strong = {**weak, **_policy_steps(policy, seen)}
+
+    def window(scale: float | None) -> Step:
+        if scale is not None:
+            return ResizedCrop(*seen, scale, flip)
+        if whole:
+            return WindowFlip(*seen, flip)
+        return CropFlip(shape, height, width, 0 if crop else padding, flip, padding_mode)
+
+    plain: dict[str, Step] = {"centre": CentreCrop(*seen)} if crop else {}
+    weak: dict[str, Step] = {"crop": window(crop_scale)}
+    strong_scale = crop_scale if strong_crop_scale is None else strong_crop_scale
+    strong = {"crop": window(strong_scale), **_policy_steps(policy, seen)}
     if cutout:
         strong["cutout"] = Cutout(seen, cutout)
     return Views(*(ImageView(steps, mean, std) for steps in (plain, weak, strong)))
@@ -113,7 +158,22 @@ def _policy_steps(policy: Policy, shape: tuple[int, int, int]) -> dict[str, Step
         )
     if policy == "randaugment":
         return {"policy": RandAugment(shape)}
+    if policy == "augmix":
+        return {"policy": AugMix(shape)}
+    if policy == "simclr":
+        return {"jitter": Jitter(), "grey": Grey()}
     return {"policy": AutoAugment(shape, CIFAR10 if policy == "cifar10" else IMAGENET)}
+
+
+def _check_scales(
+    crop_scale: float | None, strong_crop_scale: float | None, crop: int | None, whole: bool
+) -> None:
+    scales = {"crop_scale": crop_scale, "strong_crop_scale": strong_crop_scale}
+    for name, scale in scales.items():
+        if scale is not None and not 0 < scale <= 1:
+            raise DataError(f"{name} is {scale}: it is a share of the image, above 0 and at most 1")
+    if whole and crop is None:
+        raise DataError("whole images have unequal sizes: say with `crop` how large a window is")
 
 
 def _check(

@@ -48,7 +48,10 @@ class Counts:
 def read(name: str, request: Request) -> TrainingData:
     """The official files."""
     return read_clothing1m(
-        request.data_dir, request.image_size, allow_outside=request.allow_outside
+        request.data_dir,
+        request.image_size,
+        allow_outside=request.allow_outside,
+        whole=request.whole,
     )
 
 
@@ -57,6 +60,7 @@ def read_clothing1m(
     image_size: int | None = None,
     counts: Counts | None = None,
     allow_outside: bool = False,
+    whole: bool = False,
 ) -> TrainingData:
     """The data set in `data_dir`, or in its folder `clothing1m`."""
     counts, size = counts or Counts(), image_size or SIZE
@@ -75,7 +79,7 @@ def read_clothing1m(
         tests.append(TestSet(name, ImageFiles(_paths(root, test_keys, allowed), size), test_labels))
     return TrainingData(
         name="clothing1m",
-        train=ImageFiles(paths, size),
+        train=ImageFiles(paths, size, whole=whole),
         labels=labels,
         class_names=names,
         ids=keys,

@@ -52,6 +52,7 @@ def read_training_data(
     allow_outside: bool = False,
     limit: int | None = None,
     seed_for_limit: int = 0,
+    whole: bool = False,
     cache: Path | None = None,
 ) -> TrainingData:
     """`data` is one of `dataset_names()`, whose files are in `data_dir`, or a path.
@@ -59,6 +60,7 @@ def read_training_data(
     `test`, `columns` and `root` belong to a path. `limit` keeps that many training rows, as many
     of each class as there can be; `seed_for_limit` alone decides which ones. Images outside of the
     data folder are read only with `allow_outside`. Scaled images of a path are kept in `cache`.
+    With `whole` training images that are files are not cut to squares, see `ImageFiles`.
     """
     path = Path(data)
     columns = None if columns == Columns() else columns
@@ -67,12 +69,14 @@ def read_training_data(
         for parameter, value in given.items():
             if value is not None:
                 raise DataError(f"{data} brings its own test set and labels: drop {parameter}")
-        request = Request(data_dir or DATA_DIR, download, image_size, allow_outside)
+        request = Request(data_dir or DATA_DIR, download, image_size, allow_outside, whole)
         found = readers()[data](data, request)
     elif path.exists():
         found = read_path(path, test, columns, root, image_size, allow_outside, cache)
     else:
         raise _unknown(str(data))
+    if whole and not found.train.whole:
+        raise DataError(f"{data}: `whole` is for webvision and clothing1m, whose images are files")
     if image_size is not None and found.train.shape[-1] != image_size:
         raise DataError(
             f"{data} has samples of shape {found.train.shape}: `image_size` {image_size} is for "

@@ -47,7 +47,12 @@ class Counts:
 
 def read(name: str, request: Request) -> TrainingData:
     """The official files."""
-    return read_webvision(request.data_dir, request.image_size, allow_outside=request.allow_outside)
+    return read_webvision(
+        request.data_dir,
+        request.image_size,
+        allow_outside=request.allow_outside,
+        whole=request.whole,
+    )
 
 
 def read_webvision(
@@ -55,6 +60,7 @@ def read_webvision(
     image_size: int | None = None,
     counts: Counts | None = None,
     allow_outside: bool = False,
+    whole: bool = False,
 ) -> TrainingData:
     """The data set in `data_dir`, or in its folder `webvision`."""
     counts, size = counts or Counts(), image_size or SIZE
@@ -74,7 +80,7 @@ def read_webvision(
         tests.append(TestSet("ilsvrc12", ImageFiles(imagenet[0], size), imagenet[1]))
     return TrainingData(
         name="webvision",
-        train=ImageFiles(paths, size),
+        train=ImageFiles(paths, size, whole=whole),
         labels=labels,
         class_names=names,
         ids=[path.relative_to(root).as_posix() for path in paths],

@@ -9,10 +9,14 @@ from csot._core.errors import DataError, listed, nearest
 from csot.data.noise.asymmetric import Asymmetric, Map, Pick
 from csot.data.noise.base import Noise, NoNoise
 from csot.data.noise.instance import InstanceDependent
+from csot.data.noise.label_file import LabelFile
 from csot.data.noise.matrix import Transition
 from csot.data.noise.symmetric import Symmetric
 
-FORMS = "none, sym:RATE, sym-exclude:RATE, asym:RATE, pair:RATE, instance:RATE or matrix:FILE"
+FORMS = (
+    "none, sym:RATE, sym-exclude:RATE, asym:RATE, pair:RATE, instance:RATE, matrix:FILE or "
+    "file:LABELS"
+)
 COUNT = {"exact", "bernoulli"}
 PICK: dict[str, Pick] = {"class": "class", "overall": "overall", "bernoulli": "bernoulli"}
 MAP: dict[str, Map] = {"superclass": "superclass", "blocks": "blocks"}
@@ -25,6 +29,8 @@ def parse_noise(text: str) -> Noise:
         return NoNoise()
     if kind == "matrix" and rest:
         return Transition(Path(rest))  # the path may hold colons
+    if kind == "file" and rest:
+        return LabelFile(Path(rest))
     makers: dict[str, Callable[[str, float, list[str]], Noise]] = {
         "sym": _symmetric,
         "sym-exclude": _symmetric,
@@ -33,7 +39,7 @@ def parse_noise(text: str) -> Noise:
         "instance": _instance,
     }
     if kind not in makers:
-        known = [*makers, "matrix", "none"]
+        known = [*makers, "matrix", "file", "none"]
         raise DataError(f"noise {text!r} is not known: {FORMS}{nearest(kind, known)}")
     number, *options = rest.split(":")
     try:

@@ -1,4 +1,4 @@
-"""Decisions of people, fed back: verified labels and votes, as CSV files."""
+"""Decisions of people, fed back: verified labels and votes, as CSV or from Label Studio."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from csot._core import label_studio
 from csot._core.errors import DataError, DataWarning, clip, listed, nearest
 from csot._core.missing import cell_text
 from csot.data.readers.table_file import TableFile
@@ -24,18 +25,12 @@ GIVEN = "given"
 def read_verified(path: Path, data: LabelledData) -> Labels:
     """The verified label of each sample, (N,); None where there is none.
 
-    The file is a CSV with the columns `id` and `label`.
+    The file is a CSV with the columns `id` and `label`, or an export of Label Studio.
     Rows without a label are not decisions. An id that `data` skipped or does not know is reported.
     """
-    file = open_fed_back(path, "verified")
-    column = next((name for name in COLUMNS if name in file.names), COLUMNS[0])
-    table = load_fed_back(file, ("id", column), "verified")
     known = known_labels(data)
     decided: dict[str, object] = {}
-    for key, label in zip(table["id"].astype(str), table[column], strict=True):
-        text = cell_text(label).strip()
-        if not text:
-            continue
+    for key, text in _read_decisions(path):
         if text not in known:
             raise DataError(
                 f"{path}: the verified label {clip(repr(text))} of id {clip(repr(key))} is "
@@ -44,12 +39,43 @@ def read_verified(path: Path, data: LabelledData) -> Labels:
         if decided.setdefault(key.strip(), known[text]) != known[text]:
             raise DataError(
                 f"{path}: id {clip(repr(key))} has two verified labels, "
-                f"{clip(repr(decided[key.strip()]))} and {clip(repr(text))}: keep one"
+                f"{clip(repr(decided[key.strip()]))} and {clip(repr(text))}: keep one, or give the "
+                "opinions of several annotators as `votes`"
             )
     report_unknown(path, decided, data, "verified ids")
     verified = np.empty(len(data), dtype=object)
     verified[:] = [decided.get(key) for key in data.ids]
     return verified
+
+
+def _read_decisions(path: Path) -> list[tuple[str, str]]:
+    """Ids and labels; rows without a label are left out."""
+    found = read_annotations(path, "verified")
+    if found is not None:
+        return [(one.sample, one.label.strip()) for one in found]
+    file = open_fed_back(path, "verified")
+    column = next((name for name in COLUMNS if name in file.names), COLUMNS[0])
+    table = load_fed_back(file, ("id", column), "verified")
+    labels = (cell_text(label).strip() for label in table[column])
+    return [(key, text) for key, text in zip(table["id"].astype(str), labels, strict=True) if text]
+
+
+def read_annotations(path: Path, parameter: str) -> list[label_studio.Annotation] | None:
+    """What an export of Label Studio says, as JSON, JSON-MIN, CSV or TSV; None for another file."""
+    if path.suffix.lower() == label_studio.SUFFIX and path.exists():
+        found = label_studio.read_export(path)
+        if not found:
+            raise DataError(f"{path} holds no annotation (`{parameter}`): submit some, and export")
+        return found
+    file = open_fed_back(path, parameter)
+    if not {label_studio.SAMPLE_ID, label_studio.ANNOTATION_ID} <= set(file.names):
+        return None
+    wanted = (label_studio.SAMPLE_ID, label_studio.CONTROL, "annotator")
+    table = load_fed_back(file, wanted, parameter)
+    cells = zip(*(table[name].map(cell_text) for name in wanted), strict=True)
+    return [
+        label_studio.Annotation(sample, who, label) for sample, label, who in cells if label.strip()
+    ]
 
 
 def open_fed_back(path: Path, parameter: str) -> TableFile:
@@ -96,7 +122,7 @@ def report_unknown(path: Path, decided: Collection[str], data: LabelledData, wha
 def all_votes(data: LabelledData, path: Path | None) -> pd.DataFrame | None:
     """Votes (sample, annotator, label) of the data and of the file; None where there is neither.
 
-    The file is a CSV with the columns `id`, `annotator` and `label`.
+    The file is a CSV with the columns `id`, `annotator` and `label`, or an export of Label Studio.
     Where the data has one label per sample, that is the vote of the annotator `given`.
     """
     if path is None and data.votes is None:
@@ -113,8 +139,13 @@ def all_votes(data: LabelledData, path: Path | None) -> pd.DataFrame | None:
 
 def _read_votes(path: Path, data: LabelledData) -> pd.DataFrame:
     """Rows without a label are not votes; ids that the data does not have are reported."""
-    file = open_fed_back(path, "votes")
-    table = load_fed_back(file, ("id", "annotator", "label"), "votes")
+    columns = ("id", "annotator", "label")
+    exported = read_annotations(path, "votes")
+    if exported is None:
+        table = load_fed_back(open_fed_back(path, "votes"), columns, "votes")
+    else:
+        rows = [(one.sample, one.annotator, one.label) for one in exported]
+        table = pd.DataFrame(rows, columns=columns, dtype=object)
     known = known_labels(data)
     found: dict[str, list[object]] = {"sample": [], "annotator": [], "label": []}
     for row, (key, name, label) in enumerate(

@@ -149,6 +149,8 @@ class Context:
         numbers are initialised differently.
     predict : callable
         Network and row numbers -> `Predictions`.
+    predict_weak : callable, optional
+        The same on random weak views, see `predict_augmented`.
     ranks : Ranks
         Communication between processes.
     locked : Tensor of shape (N,), bool, optional
@@ -174,6 +176,7 @@ class Context:
     posterior: Tensor | None = None
     generator: torch.Generator = field(default_factory=torch.Generator)
     order: torch.Generator = field(default_factory=torch.Generator)
+    predict_weak: Callable[[nn.Module, Tensor], Predictions] | None = None
 
     @property
     def device(self) -> torch.device:
@@ -183,6 +186,10 @@ class Context:
     def all_rows(self) -> Tensor:
         """Numbers of all N rows, held out or not."""
         return torch.arange(len(self.labels))
+
+    def predict_augmented(self, network: nn.Module, rows: Tensor) -> Predictions:
+        """Return predictions for random weak views, or plain ones where there is no other way."""
+        return (self.predict_weak or self.predict)(network, rows)
 
     def weak_view(self, part: Part) -> Tensor:
         """Return a random weak view of a part."""
@@ -276,6 +283,8 @@ class Method(nn.Module, ABC):
     """Where it was published."""
     network_count: ClassVar[int] = 1
     """Number of networks to train."""
+    separate: ClassVar[bool] = False
+    """Whether networks are reported one by one, as the original does; the first one predicts."""
     uses_posterior: ClassVar[bool] = False
     """Whether it starts from `Context.posterior`."""
 
@@ -308,9 +317,16 @@ class Method(nn.Module, ABC):
         """
         return {}
 
+    def turn_count(self, epoch: int) -> int:
+        """Return how many turns the epoch has; `begin_turn` precedes all but the first."""
+        return 1
+
+    def begin_turn(self, epoch: int, turn: int) -> None:
+        """Evaluate the networks again, before the steps of a turn, counted from 0."""
+
     @abstractmethod
     def steps(self, epoch: int) -> Steps:
-        """Yield the row numbers of each step of the epoch, by stream."""
+        """Yield the row numbers of each step of the epoch, or of the present turn, by stream."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Losses:
@@ -322,9 +338,11 @@ class Method(nn.Module, ABC):
     def predict(self, inputs: Tensor) -> Tensor:
         """Return log-probabilities (B, C) of plain views (B, ...), in evaluation mode.
 
-        By default those of the sum of all networks' logits.
+        By default those of the sum of all networks' logits, or of the first one's if they are
+        `separate`.
         """
-        logits = [network(inputs).logits.float() for network in self.networks]
+        networks = self.networks[:1] if self.separate else self.networks
+        logits = [network(inputs).logits.float() for network in networks]
         return torch.stack(logits).sum(0).log_softmax(-1)
 
     def judge(self) -> Judgement:

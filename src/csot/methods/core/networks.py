@@ -57,6 +57,8 @@ class Turns(nn.Module):
     settings : WarmupSettings
     led_by_labelled : bool
         Whether a turn is one pass over the labelled rows; else over the larger set.
+    second_look : bool
+        Whether the method sets `trust` and `clean` again before the second network's turn.
 
     Attributes
     ----------
@@ -75,12 +77,19 @@ class Turns(nn.Module):
     has_split: Tensor
 
     def __init__(
-        self, context: Context, settings: WarmupSettings, *, led_by_labelled: bool
+        self,
+        context: Context,
+        settings: WarmupSettings,
+        *,
+        led_by_labelled: bool,
+        second_look: bool = False,
     ) -> None:
         super().__init__()
         self.context = context
         self.settings = settings
         self.led_by_labelled = led_by_labelled
+        self.second_look = second_look
+        self.turn = 0
         rows = len(context.labels)
         self.register_buffer("trust", torch.zeros(2, rows))
         self.register_buffer("clean", torch.zeros(2, rows, dtype=torch.bool))
@@ -90,18 +99,22 @@ class Turns(nn.Module):
         self.steps_taken = [0, 0]
 
     def begin_epoch(self, epoch: int) -> None:
-        self.epoch, self.steps_taken = epoch, [0, 0]
+        self.epoch, self.steps_taken, self.turn = epoch, [0, 0], 0
         self.has_split.fill_(not self.is_warmup(epoch))
 
     def is_warmup(self, epoch: int) -> bool:
         return epoch <= self.settings.warmup
+
+    def count(self, epoch: int) -> int:
+        """Turns of the epoch that the loop has to know: two if there is a second look."""
+        return 2 if self.second_look and not self.is_warmup(epoch) else 1
 
     def steps(self, epoch: int) -> Steps:
         if self.is_warmup(epoch):
             yield from self._warmup_steps()
             return
         context = self.context
-        for number in range(2):
+        for number in [self.turn] if self.second_look else range(2):
             kept = self.clean[1 - number].cpu()[context.rows]
             labelled, unlabelled = Stream(Role.LABELLED, number), Stream(Role.UNLABELLED, number)
             sets = {labelled: context.rows[kept], unlabelled: context.rows[~kept]}

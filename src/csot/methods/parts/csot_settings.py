@@ -11,9 +11,19 @@ from pydantic import Field, model_validator
 
 from csot.methods.core.contract import Settings
 
+PLUS: dict[str, Any] = {
+    "coherence_scale": "classes",
+    "coherence": 3.0,
+    "simsiam_in_semi": True,
+    "corrected_rows": "gated",
+}
+"""What helps beyond the paper; chosen on digits with 80 % noise, seed 0 (docs/beyond.md)."""
+
 VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {},
+    "default": {},
+    "paper": {"relabel_batch": 1024},
     "published": {
+        "relabel_batch": 1024,
         "coherence_on": "log_probs",
         "weights": "published",
         "weighted_targets": True,
@@ -34,13 +44,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "row_constraint": "inequality",
         "joint_pass": False,
     },
+    "plus": PLUS,
 }
 
 
 class CsotSettings(Settings):
-    """Defaults are the paper's; `variant="published"` gives those of the authors' code."""
+    """Defaults are the paper's equations, with all rows as one problem.
 
-    variant: Literal["paper", "published"] = "paper"
+    `variant` changes them: `paper` solves batches as the paper does, `published` is the authors'
+    code, `plus` adds what helps beyond the paper.
+    """
+
+    variant: Literal["default", "paper", "published", "plus"] = "default"
 
     # Stages.
     warmup: int = Field(10, ge=0)
@@ -51,13 +66,18 @@ class CsotSettings(Settings):
     """[13] Batches of the warm-up, in units of the batch size."""
     warmup_entropy: float = Field(0.0, ge=0)
     """[13] Weight of the negative entropy in the warm-up; the code has 1 for asymmetric noise."""
+    warmup_views: Literal["none", "simsiam", "contrast"] = "none"
+    """Loss of two views of each row in the warm-up, besides cross-entropy."""
+    warmup_views_weight: float = Field(1.0, ge=0)
+    contrast_temperature: float = Field(0.3, gt=0)
+    """Of `warmup_views="contrast"`."""
     supervised_epochs: int = Field(250, ge=1)
     """[19] T_sup, warm-up included; the rest of the epochs is T_semi."""
     switch: Literal["epoch", "latch", "never"] = "epoch"
     """[6] Stage two begins at T_sup, or once more rows are corrected than left unselected."""
 
     # Relabelling.
-    relabel_batch: int = Field(1024, ge=0)
+    relabel_batch: int = Field(0, ge=0)
     """[20] Rows that are solved together; 0 is the whole data set as one problem."""
     relabel_remainder: Literal["own", "spread"] = "spread"
     """[20] A smaller last batch, or all batches of about the same size."""
@@ -77,7 +97,14 @@ class CsotSettings(Settings):
     """[1] Weights of Omega^P."""
     similarity: Literal["cosine", "knn"] = "cosine"
     """[2] Always with a zero diagonal."""
-    class_prior: Literal["uniform", "labels"] = "uniform"
+    neighbours: int = Field(10, ge=1)
+    """Of `similarity="knn"`."""
+    class_prior: Literal["uniform", "labels", "plan"] = "uniform"
+    """Shares of the classes: equal, those of the given labels, or those of the last plan's
+    posterior, equal at first."""
+    rest_threshold: float | None = Field(None, gt=0, le=1)
+    """Rows that the plan leaves out take the network's own label where its probability is above
+    this, as in SSR."""
     max_outer: int = Field(10, ge=1)
     inner_iterations: int | None = Field(None, ge=1)
     """[16] A fixed number of scaling iterations instead of Newton's to convergence."""
@@ -124,7 +151,7 @@ class CsotSettings(Settings):
     or, with the network's own label in place of the plan's, where it is that sure (ablation i)."""
     cutoff: float = Field(0.95, gt=0, le=1)
     clean_loss: Literal["mix_lab", "cross_entropy"] = "mix_lab"
-    """`cross_entropy` trains clean rows plainly (ablation g)."""
+    """`cross_entropy` of clean rows in place of all of L_sup in stage one (ablation g)."""
     joint_pass: bool = True
     """All views of a step in one pass through the network, or a pass for each (code)."""
 
@@ -133,7 +160,7 @@ class CsotSettings(Settings):
     def _fill_variant(cls, values: Any) -> Any:
         """Fill in the defaults of the variant."""
         if isinstance(values, dict):
-            return {**VARIANTS.get(str(values.get("variant", "paper")), {}), **values}
+            return {**VARIANTS.get(str(values.get("variant", "default")), {}), **values}
         return values
 
     @property

@@ -62,6 +62,11 @@ class NoiseRate(nn.Module):
         """(n, C) predictions at the end of an epoch, of the same rows every time."""
         if self.known is not None:
             return
+        if len(probs) != len(self.mean):
+            raise ValueError(
+                f"predictions for {len(probs)} rows, but the noise rate is estimated on "
+                f"{len(self.mean)}: with a `subset` of the rows every epoch, set `noise_rate`"
+            )
         memory = MEMORY if int(self.updates) else 0.0
         self.mean.mul_(memory).add_((1 - memory) * probs)
         self.value.fill_(estimate(self.mean, self.labels))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -56,13 +57,17 @@ def relabel(
     budget: float,
     settings: CsotSettings,
     generator: torch.Generator,
+    class_prior: Tensor | None = None,
 ) -> Relabelling:
-    """Solve CSOT (Eq. 6) for batches of random rows, or for all rows as one problem."""
+    """Solve CSOT (Eq. 6) for batches of random rows, or for all rows as one problem.
+
+    `class_prior` (C,) replaces that of the settings.
+    """
     if settings.allocator == "gmm":
         return _by_small_loss(predictions, labels, generator)
     order = torch.randperm(len(labels), generator=generator).to(labels.device)
     groups = _groups(order, settings)
-    parts = [_solved(predictions, labels, rows, budget, settings) for rows in groups]
+    parts = [_solved(predictions, labels, rows, budget, settings, class_prior) for rows in groups]
     # Rows were solved in random order: `place` is the position of each.
     place = torch.empty_like(order)
     place[torch.cat([rows.flatten() for rows in groups])] = torch.arange(
@@ -72,13 +77,34 @@ def relabel(
     def collect(name: str) -> Tensor:
         return torch.cat([getattr(part, name) for part in parts])[place]
 
-    return Relabelling(
+    found = Relabelling(
         labels=collect("labels"),
         confidence=collect("confidence"),
         selected=collect("selected"),
         clean=collect("clean"),
         converged=collect("converged"),
         posterior=collect("posterior"),
+    )
+    if settings.rest_threshold is None:
+        return found
+    return label_rest(found, predictions.probs, labels, settings.rest_threshold)
+
+
+def label_rest(found: Relabelling, probs: Tensor, labels: Tensor, threshold: float) -> Relabelling:
+    """Select rows that the plan leaves out, with their own label, if it is above the threshold.
+
+    This is how SSR relabels all rows. Their confidence is that probability.
+    """
+    sure, own = probs.max(-1)
+    taken = ~found.selected & (sure > threshold)
+    pseudo = torch.where(taken, own, found.labels)
+    selected = found.selected | taken
+    return replace(
+        found,
+        labels=pseudo,
+        confidence=torch.where(taken, sure.to(found.confidence), found.confidence),
+        selected=selected,
+        clean=selected & (pseudo == labels),
     )
 
 
@@ -101,10 +127,20 @@ def _groups(order: Tensor, settings: CsotSettings) -> list[Tensor]:
 
 
 def _solved(
-    predictions: Predictions, labels: Tensor, rows: Tensor, budget: float, settings: CsotSettings
+    predictions: Predictions,
+    labels: Tensor,
+    rows: Tensor,
+    budget: float,
+    settings: CsotSettings,
+    class_prior: Tensor | None,
 ) -> Relabelling:
     probs = predictions.probs[rows]
     given = labels[rows]
+    prior: Tensor | Literal["uniform", "labels"] = "uniform"
+    if class_prior is not None:
+        prior = class_prior
+    elif settings.class_prior == "labels":
+        prior = "labels"
     with warnings.catch_warnings():
         # A feasible plan is good enough for one epoch; non-convergence is expected here.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -113,13 +149,14 @@ def _solved(
             features=predictions.features[rows].float(),
             labels=given,
             budget=budget,
-            class_prior=settings.class_prior,
+            class_prior=prior,
             epsilon=settings.epsilon,
             coherence=settings.kappa,
             coherence_scale=settings.coherence_scale,
             coherence_on=settings.coherence_on,
             row_constraint=settings.row_constraint,
             similarity=settings.similarity,
+            neighbours=settings.neighbours,
             method="auto" if settings.inner_iterations is None else "scaling",
             max_outer=settings.max_outer,
             inner_iterations=settings.inner_iterations,

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
 
 from csot._core.atomic import write_text
 from csot._core.files import read_json
+from csot._core.label_studio import CONTROL, SAMPLE_ID
 from csot._core.pictures import Containment
 from csot.review.domain.agreement import consensus, touched
 from csot.review.domain.catalogue import Bools, Catalogue, Ints
 from csot.review.domain.ledger import CODES, UNDECIDED, Person
-from csot.runs.exports import LOCAL_FILES, medium_of, tasks
+from csot.runs.exports import image_path, medium_of, tasks
 from csot.runs.findings import CORRECTED, GIVEN
 from csot.runs.own_table import read_own_table
 from csot.runs.run import LABEL_STUDIO
@@ -140,9 +140,9 @@ def label_studio_json(
     made = _studio_tasks(catalogue)
     allowed = pictures or Containment(catalogue.run.image_root)
     for task in made:
-        _drop_outside(task, allowed)
+        _drop_outside(task, catalogue.run.image_root, allowed)
         data = task.get("data")
-        key = str(data.get("id")) if isinstance(data, dict) else ""
+        key = str(data.get(SAMPLE_ID)) if isinstance(data, dict) else ""
         row = catalogue.row_of.get(key)
         if row is not None:
             field = _field(task)
@@ -218,15 +218,22 @@ def _studio_tasks(catalogue: Catalogue) -> list[dict[str, Any]]:
     run = catalogue.run
     findings, samples = run.read_findings(), run.read_samples()
     shown = samples if samples is not None and medium_of(samples) != "row" else None
-    return tasks(findings, shown, None, model_version="csot", label_kind=run.label_kind)
+    return tasks(
+        findings,
+        shown,
+        None,
+        image_root=run.image_root,
+        model_version="csot",
+        label_kind=run.label_kind,
+    )
 
 
-def _drop_outside(task: dict[str, Any], pictures: Containment) -> None:
+def _drop_outside(task: dict[str, Any], root: Path, pictures: Containment) -> None:
     data = task.get("data")
     image = data.get("image") if isinstance(data, dict) else None
-    if isinstance(data, dict) and isinstance(image, str) and image.startswith(LOCAL_FILES):
-        name = unquote(image.removeprefix(LOCAL_FILES), errors="surrogateescape")
-        if name and not pictures.allows_name(name):
+    if isinstance(data, dict) and isinstance(image, str):
+        path = image_path(image, root)
+        if path is not None and not pictures.allows_name(path):
             data["image"] = ""
 
 
@@ -240,7 +247,7 @@ def _annotation(
 ) -> dict[str, Any]:
     label = catalogue.name(int(person.label[row]))
     choice = {
-        "from_name": "label",
+        "from_name": CONTROL,
         "to_name": field,
         "type": "choices",
         "value": {"choices": [label]},

@@ -19,3 +19,5 @@ class Request:
     """Side of the images, where they are files; else the data set's own."""
     allow_outside: bool = False
     """Whether images outside of ``data_dir`` are read."""
+    whole: bool = False
+    """Whether training images are whole, for crops of all of them, or cut to squares."""

@@ -1,0 +1,135 @@
+"""`csot figures`: the figures of the paper, and of your own runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from csot.cli.options import AllowOutside, Quiet
+from csot.cli.terminal import Terminal
+from csot.cli.train import require_training
+
+if TYPE_CHECKING:
+    from csot.figures.catalogue import Entry, Request
+    from csot.figures.drawing import Drawing
+    from csot.figures.style import ThemeName
+
+KEPT = "kept"
+
+
+def figures(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A figure (csot figures list), all, or list.")
+    ],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help="Folders of csot train, compare or clean; without any, digits are used.",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder.")] = Path(
+        "figures"
+    ),
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="CSV with the columns id and true_label, where a run has none."),
+    ] = None,
+    epoch: Annotated[
+        int | None, typer.Option(help="Epoch whose snapshot is drawn; else the last.")
+    ] = None,
+    theme: Annotated[str, typer.Option(help="light, dark or both.")] = "both",
+    kept: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where what takes long is kept; else kept/ of --out."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="timing: only the sizes that take seconds.")
+    ] = False,
+    allow_outside: AllowOutside = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw figures as PNG and SVG, with the numbers behind them as CSV.
+
+    What takes long is kept: the same command goes on where it stopped.
+    """
+    with Terminal(quiet) as terminal:
+        if name == "list":
+            show_list(terminal)
+            return
+        from csot.figures.catalogue import FIGURES, Request, find_figure
+
+        chosen = {
+            one: entry
+            for one, entry in (FIGURES if name == "all" else {name: find_figure(name)}).items()
+            # `all` of some runs is all that depends on them.
+            if name != "all" or not runs or entry.needs != "nothing"
+        }
+        themes = read_themes(theme)
+        with terminal.stages() as on_step:
+            given = Request(
+                tuple(runs or ()), truth, epoch, kept or out / KEPT, quick, allow_outside, on_step
+            )
+            for number, (one, entry) in enumerate(chosen.items()):
+                on_step(one, number, len(chosen))
+                try:
+                    drawing = entry.make(request_for(entry, given))
+                except ValueError as error:
+                    if name != "all" or not runs:
+                        raise
+                    # Not every figure can be drawn from every run.
+                    terminal.warn(f"{one} is left out: {error}")
+                    continue
+                drawing.save(out, themes=themes)
+                terminal.say(describe(drawing, out))
+
+
+def request_for(entry: Entry, given: Request) -> Request:
+    """What the user gave, or the runs on digits."""
+    if entry.demo is None or given.runs:
+        return given
+    require_training("csot figures")
+    from csot.gallery import demo_runs
+
+    assert given.kept is not None
+    made = demo_runs(entry.demo, given.kept, given.on_step)
+    return replace(given, runs=made.runs, truth=made.truth)
+
+
+def read_themes(text: str) -> tuple[ThemeName, ...]:
+    """`both` -> light and dark."""
+    if text == "both":
+        return ("light", "dark")
+    if text not in ("light", "dark"):
+        raise ValueError(f"--theme must be light, dark or both, got {text!r}")
+    return ("light",) if text == "light" else ("dark",)
+
+
+def describe(drawing: Drawing, out: Path) -> str:
+    """Where the files are."""
+    tables = [f"{drawing.name}-{part}.csv" for part in drawing.tables]
+    names = tables if len(tables) > 1 else [f"{drawing.name}.csv"]
+    return f"{out / drawing.name}.png, .svg, {', '.join(names)}"
+
+
+def show_list(terminal: Terminal) -> None:
+    """The figures, and what each of them is drawn from."""
+    from csot.figures.catalogue import FIGURES
+
+    words = {
+        "nothing": "",
+        "snapshot": "a training run",
+        "training": "training runs",
+        "run": "a run of cleaning or training",
+        "truth": "such runs, and true labels",
+    }
+    table = Table(box=None, pad_edge=False)
+    for column in ("figure", "what it shows", "drawn from"):
+        table.add_column(column, no_wrap=column == "figure")
+    for name, entry in FIGURES.items():
+        table.add_row(name, entry.about, words[entry.needs])
+    terminal.say(table)

@@ -1,0 +1,67 @@
+"""`csot table`: the paper's tables, from runs and with the paper's own figures beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from csot.cli.compare import split_list
+from csot.cli.terminal import Terminal
+
+
+def table(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="main, webvision, clothing1m, ablations or hours."),
+    ],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RUN]...", help="Folders of csot compare or csot train."),
+    ] = None,
+    with_paper: Annotated[
+        bool, typer.Option("--with-paper", help="Rows with the figures that the paper printed.")
+    ] = False,
+    epochs: Annotated[
+        str,
+        typer.Option(
+            help="Accuracies of a run, separated by commas: peak (highest of all epochs, which "
+            "papers call best), last, best (chosen by held-out labels)."
+        ),
+    ] = "peak,last",
+    form: Annotated[str, typer.Option("--format", help="text, csv, latex or html.")] = "text",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it there.")
+    ] = None,
+) -> None:
+    """Print a table of the paper from finished runs, each figure with its scale and hardware.
+
+    Without RUN, --with-paper prints the paper's figures alone.
+    """
+    with Terminal() as terminal:
+        from csot._core.atomic import write_text
+        from csot._core.errors import nearest
+        from csot.figures.measured import read_measured
+        from csot.figures.results_table import results_table
+        from csot.figures.table_formats import FORMATS
+
+        if form not in FORMATS:
+            known = list(FORMATS)
+            raise ValueError(
+                f"--format {form!r} is not one of {', '.join(known)}{nearest(form, known)}"
+            )
+        if not runs and not with_paper:
+            raise ValueError("give folders of runs, or --with-paper for the paper's figures alone")
+        made = results_table(
+            name,
+            read_measured(runs or []),
+            with_paper=with_paper,
+            epochs=split_list(epochs, "--epochs"),
+        )
+        text = FORMATS[form](made)
+        if out is None:
+            typer.echo(text, nl=False)  # not by rich: lines must not be wrapped
+        else:
+            write_text(out, text)
+            terminal.say(f"table in {out}")

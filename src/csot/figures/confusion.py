@@ -1,0 +1,124 @@
+"""Confusion matrices: the true label against the given, and against the corrected one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from csot.figures.drawing import Drawing, Tables
+from csot.figures.style import PAGE, Theme, matrix_panel, new_figure
+from csot.figures.titles import titled_runs
+from csot.runs import Run
+from csot.runs.findings import CORRECTED, GIVEN
+from csot.runs.truth import TRUE, class_codes, judged_labels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_PANELS = 4
+WRITTEN = 12
+"""Classes up to which the shares are written into the cells."""
+Truth = Mapping[Any, Any] | Path | None
+
+
+def confusion(runs: Sequence[str | Path | Run], truth: Truth = None) -> Drawing:
+    """Shares of each true class by label: given, and corrected by each run.
+
+    Parameters
+    ----------
+    runs : sequence of path or Run
+        Of training or cleaning, on the same data. The given labels are those of the first run, and
+        at most three runs are drawn.
+    truth : path or mapping, optional
+        True labels by id; a training run on added noise knows them.
+    """
+    titled = titled_runs(runs)
+    first = next(iter(titled.values()))
+    names = [str(name) for name in first.read_summary()["class_names"]]
+    parts = [_counted("given", judged_labels(first, truth), GIVEN, names)]
+    for title, run in list(titled.items())[: MOST_PANELS - 1]:
+        label = "corrected" if len(titled) == 1 else f"corrected: {title}"
+        parts.append(_counted(label, judged_labels(run, truth), CORRECTED, names))
+    return Drawing("confusion", {"shares": pd.concat(parts, ignore_index=True)}, _paint)
+
+
+def _counted(title: str, rows: pd.DataFrame, column: str, names: list[str]) -> pd.DataFrame:
+    counts = count_pairs(rows[TRUE], rows[column], names)
+    totals = counts.sum(1, keepdims=True)
+    shares = counts / np.maximum(totals, 1)
+    return pd.DataFrame(
+        {
+            "labels": title,
+            "true": np.repeat(names, len(names)),
+            "label": np.tile(names, len(names)),
+            "count": counts.ravel().astype(np.int64),
+            "share": shares.ravel(),
+        }
+    )
+
+
+def count_pairs(
+    true: pd.Series[Any], label: pd.Series[Any], names: list[str]
+) -> npt.NDArray[np.float64]:
+    """(C, C): rows of each true class by label; rows without either do not count."""
+    first, second = class_codes(true, names), class_codes(label, names)
+    counts = np.zeros((len(names), len(names)))
+    known = (first >= 0) & (second >= 0)
+    np.add.at(counts, (first[known], second[known]), 1)
+    return counts
+
+
+def _paint(tables: Tables, theme: Theme) -> Figure:
+    table = tables["shares"]
+    panels = list(dict.fromkeys(table["labels"]))
+    names = list(dict.fromkeys(table["true"].astype(str)))
+    side = PAGE / max(2, len(panels))
+    figure = new_figure(PAGE, side + 0.25)
+    image = None
+    for axis, title in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        mine = table[table["labels"] == title]
+        shares = mine["share"].to_numpy().reshape(len(names), len(names))
+        counts = mine["count"].to_numpy().reshape(len(names), len(names))
+        right = np.trace(counts) / max(1, counts.sum())
+        image = draw_shares(axis, shares, names, theme, small=len(panels) > 2)
+        axis.set_title(f"{title} ({100 * right:.1f} % right)")
+        axis.set_xlabel(f"{title.partition(':')[0]} label")
+    figure.axes[0].set_ylabel("true label")
+    assert image is not None
+    bar = figure.colorbar(image, ax=figure.axes, shrink=0.75, pad=0.01)
+    bar.set_label("share of the true class")
+    return figure
+
+
+def draw_shares(
+    axis: Axes,
+    shares: npt.NDArray[Any],
+    names: Sequence[str],
+    theme: Theme,
+    *,
+    small: bool = False,
+    largest: float = 1.0,
+) -> Any:
+    """A matrix of shares, with the numbers in the cells where there is room."""
+    image = matrix_panel(axis, shares, theme, largest=largest, aspect="equal")
+    if len(names) <= WRITTEN:
+        turned = max(map(len, names)) > 3
+        axis.set_xticks(range(len(names)), names, rotation=90 if turned else 0)
+        axis.set_yticks(range(len(names)), names)
+        for (i, k), share in np.ndenumerate(shares):
+            if share >= 0.005:
+                # The text is the background's colour on strong cells.
+                colour = theme.background if share > 0.55 * largest else theme.text
+                look: dict[str, Any] = {
+                    "ha": "center",
+                    "va": "center",
+                    "fontsize": 4.5 if small else 6,
+                }
+                axis.text(k, i, f"{100 * share:.0f}", color=colour, **look)
+    return image

@@ -1,0 +1,158 @@
+"""A table of results: a row has one source, a measured figure a note on its scale and hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+PAPER, MEASURED = "paper", "measured"
+EPOCHS = {
+    "peak": "highest of all epochs, which papers call best",
+    "last": "last epoch",
+    "best": "epoch that was best on noisy held-out labels, or on the set that a note names",
+    "reported": "as printed; the paper does not say which epoch",
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which runs a table shows, and which figures of them."""
+
+    title: str
+    data: str | None = None
+    """Only runs on this data."""
+    only_csot: bool = False
+    """Only CSOT and its ablations, with the mean of all columns."""
+    tests: tuple[str, ...] = ("",)
+    metrics: tuple[str, ...] = ("top1",)
+    printed: str = "printed in the CSOT paper, which copied most rivals' figures from theirs"
+    """Where the paper's rows come from."""
+
+
+LAYOUTS = {
+    "main": Layout(
+        "Test accuracy in per cent",
+        printed="printed in the CSOT paper, which copied rivals' figures from others; for CSOT "
+        "three trials, and what it calls mean ± variance",
+    ),
+    "webvision": Layout(
+        "Top-1 and top-5 test accuracy in per cent, trained on WebVision",
+        data="webvision",
+        tests=("webvision", "ilsvrc12"),
+        metrics=("top1", "top5"),
+    ),
+    "clothing1m": Layout("Test accuracy in per cent on Clothing1M", data="clothing1m"),
+    "ablations": Layout("Ablations of CSOT: test accuracy in per cent", only_csot=True),
+    "hours": Layout(
+        "Total training time in hours",
+        metrics=("hours",),
+        printed="printed in the CSOT paper, on one NVIDIA A100",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    data: str
+    noise: str
+    test: str = ""
+    metric: str = "top1"
+
+    @property
+    def header(self) -> tuple[str, str]:
+        """Two lines: data set, and noise or metric."""
+        if self.metric == "hours":
+            return self.data, "hours"
+        if self.test:
+            return self.test, {"top1": "top-1", "top5": "top-5"}[self.metric]
+        return self.data, "" if self.noise == "none" else self.noise
+
+
+MEAN = Column("mean", "")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One cell."""
+
+    value: float
+    deviation: float | None = None
+    digits: int = 2
+    note: str = ""
+    """Letter of the note; empty for the paper's figures."""
+
+    def text(self, plus_minus: str = "±") -> str:
+        shown = f"{self.value:.{self.digits}f}"
+        return shown if self.deviation is None else f"{shown} {plus_minus} {self.deviation:.2f}"
+
+
+@dataclass(frozen=True)
+class Note:
+    """On what a figure was measured."""
+
+    scale: str
+    seeds: tuple[int, ...]
+    hardware: str
+
+    def text(self) -> str:
+        seeds = ", ".join(map(str, self.seeds))
+        many = "s" if len(self.seeds) > 1 else ""
+        return f"{self.scale}; seed{many} {seeds}; {self.hardware or 'hardware not recorded'}"
+
+
+@dataclass(frozen=True)
+class Row:
+    label: str
+    method: str
+    source: str
+    epoch: str
+    figures: dict[Column, Figure]
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    layout: Layout
+    columns: list[Column]
+    rows: list[Row]
+    notes: dict[str, Note] = field(default_factory=dict)
+    """By letter."""
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return self.layout.title
+
+    def legend(self) -> list[str]:
+        """Lines to print below: what epochs, sources and letters mean."""
+        epochs = [name for name in EPOCHS if any(row.epoch == name for row in self.rows)]
+        lines = [f"{name}: {EPOCHS[name]}" for name in epochs]
+        if any(row.source == PAPER for row in self.rows):
+            lines.append(f"paper: {self.layout.printed}")
+        lines += [f"{letter}: measured, {note.text()}" for letter, note in self.notes.items()]
+        return lines + self.remarks
+
+    def tidy(self) -> pd.DataFrame:
+        """One row per figure."""
+        rows = []
+        for row in self.rows:
+            for column, figure in row.figures.items():
+                note = self.notes.get(figure.note)
+                rows.append(
+                    {
+                        "method": row.method,
+                        "label": row.label,
+                        "source": row.source,
+                        "epoch": row.epoch,
+                        "data": column.data,
+                        "noise": column.noise,
+                        "test": column.test,
+                        "metric": column.metric,
+                        "value": round(figure.value, 4),
+                        "deviation": figure.deviation,
+                        "scale": "" if note is None else note.scale,
+                        "seeds": "" if note is None else " ".join(map(str, note.seeds)),
+                        "hardware": "" if note is None else note.hardware,
+                    }
+                )
+        return pd.DataFrame(rows)
