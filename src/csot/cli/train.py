@@ -76,7 +76,8 @@ def train(
     noise: Annotated[
         str,
         typer.Option(
-            help="Noise to add to the labels: sym:0.5, asym:0.4, file:LABELS ...",
+            help="Noise to add to the labels: sym:0.5, asym:0.4, pair:0.3, instance:0.3, "
+            "file:LABELS.",
             autocompletion=complete_noise,
         ),
     ] = "none",

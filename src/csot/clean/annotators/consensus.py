@@ -22,6 +22,7 @@ from csot.clean.annotators.quality import (
 )
 from csot.clean.annotators.votes import Votes, encode_votes, is_long, plain
 from csot.clean.cleaner import LabelCleaner
+from csot.clean.inputs import check_probabilities
 from csot.clean.labels import check_same_index, encode_labels
 from csot.ot import ConvergenceWarning
 
@@ -283,9 +284,7 @@ def _checked_probs(pred_probs: Any, class_names: Any, votes: Votes) -> Floats | 
             "another order, or for classes without a vote"
         )
     _check_rows("pred_probs", probs, votes)
-    sums = probs.sum(1)
-    if not np.isfinite(sums).all() or (probs < 0).any() or np.abs(sums - 1).max() > 1e-2:
-        raise ValueError("pred_probs must be finite probabilities whose rows sum to 1")
+    check_probabilities(probs)
     return probs if class_names is None else probs[:, np.argsort(np.asarray(class_names))]
 
 
