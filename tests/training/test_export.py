@@ -100,8 +100,9 @@ def test_what_cannot_be_exported(
     features = labels[:, None] + np.random.default_rng(0).normal(0, 0.2, (60, 3))
     np.savez(tmp_path / "d.npz", features=features, labels=labels)
     csot.clean_dataset(tmp_path / "d.npz", out=tmp_path / "cleaned")
+    with pytest.raises(ValueError, match="nothing to export: pass `onnx` or `torch_export`"):
+        export(digits_run)
     for arguments, message in [
-        ((digits_run,), "nothing to export: pass --onnx or --torch-export"),
         ((digits_run, "--onnx", tmp_path / "m.bin"), "must end in .onnx"),
         ((digits_run, "--onnx", tmp_path / "no" / "m.onnx"), "there is no folder"),
         ((tmp_path / "cleaned", "--onnx", tmp_path / "m.onnx"), "has no network to export"),

@@ -34,7 +34,6 @@ from csot.cli.options import (
     split_names,
 )
 from csot.cli.terminal import Terminal, program
-from csot.runs.accuracies import measured_accuracies
 
 MACHINE = "Machine"
 
@@ -251,6 +250,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None:
     """Print the result in a few lines."""
+    from csot.runs.accuracies import measured_accuracies
+
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
