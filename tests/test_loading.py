@@ -222,7 +222,7 @@ def test_wrong_inputs(trained_on_images: Path, folder: Path, tmp_path: Path) -> 
     for inputs, message in [
         ([], "inputs is empty"),
         ([pictures(folder)[0], tmp_path / "broken.png"], r"inputs\[1\], .*broken.png: unreadable"),
-        ([3.5], r"inputs\[0\] must be a path or a PIL image, got float"),
+        ([3.5], r"inputs\[0\] must be a path, a PIL image or an array, got float"),
         (np.zeros((2, 3, 8, 8)), "uint8 images of shape"),
         (np.zeros((2, 9, 9, 3), dtype=np.uint8), "pass PIL images to have them scaled"),
         (pd.DataFrame({"a": [1]}), "inputs holds a DataFrame, but the run takes images"),

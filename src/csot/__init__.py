@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from csot.clean import find_label_issues as find_label_issues
     from csot.clean.annotators import Consensus as Consensus
     from csot.clean.annotators import find_consensus as find_consensus
+    from csot.embed import embed_images as embed_images
+    from csot.embed import embed_texts as embed_texts
     from csot.loading import LoadedRun as LoadedRun
     from csot.loading import load as load
     from csot.ot import ConvergenceWarning as ConvergenceWarning
@@ -41,6 +43,8 @@ _HOMES = {
     "Trained": "training",
     "allocate": "allocation",
     "clean_dataset": "clean",
+    "embed_images": "embed",
+    "embed_texts": "embed",
     "find_consensus": "clean.annotators",
     "find_label_issues": "clean",
     "load": "loading",
@@ -64,6 +68,8 @@ __all__ = [
     "allocate",
     "clean_dataset",
     "curriculum",
+    "embed_images",
+    "embed_texts",
     "find_consensus",
     "find_label_issues",
     "load",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from csot._core.errors import DataError, listed, require
+from csot._core.picture_files import channels_last, picture_files
 from csot._core.pictures import fault
+from csot._core.text import check_texts
 from csot.clean.judging import DESCRIPTIONS, Judge
 from csot.clean.predict import predict_with_judge
 from csot.data.readers.inputs import Inputs
@@ -28,7 +28,6 @@ from csot.runs.predictions import Predicted
 from csot.training.predict import Predictor, Which
 
 Probabilities: TypeAlias = npt.NDArray[np.float32]
-PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 
 
 def load(
@@ -104,10 +103,10 @@ class LoadedRun(ABC):
         if not samples:
             raise ValueError("inputs is empty: pass at least one sample")
         if self.medium == "texts":
-            return self._frame_of(_texts(samples))
+            return self._frame_of(check_texts(samples, "inputs"))
         if self.medium == "images":
             with ExitStack() as stack:
-                return self._images(_files(samples, stack))
+                return self._images(picture_files(samples, stack))
         try:
             return self._array(np.asarray(samples))
         except ValueError as error:
@@ -130,10 +129,8 @@ class LoadedRun(ABC):
 
     def _pixels(self, array: npt.NDArray[Any]) -> Probabilities:
         """uint8 images of any size, by way of files."""
-        images = require("PIL.Image", "images", "reading arrays of images")
         with ExitStack() as stack:
-            pixels = _channels_last(array)
-            return self._images(_files([images.fromarray(one) for one in pixels], stack))
+            return self._images(picture_files(list(channels_last(array)), stack))
 
     def _refused(self, given: object) -> ValueError:
         return ValueError(
@@ -266,54 +263,11 @@ def _is_picture(path: str | Path) -> bool:
     return Path(path).is_file() and fault(Path(path)) is None
 
 
-def _texts(samples: Sequence[Any]) -> list[str]:
-    for row, text in enumerate(samples):
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"inputs[{row}] must be a text, got {text!r}")
-    return list(samples)
-
-
-def _files(samples: Sequence[Any], stack: ExitStack) -> list[Path]:
-    """Paths of images; PIL images are written to a folder that the stack removes."""
-    image_class = require("PIL.Image", "images", "reading images").Image
-    folder: Path | None = None
-    paths = []
-    for row, sample in enumerate(samples):
-        if isinstance(sample, image_class):
-            if folder is None:
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="csot-")))
-            paths.append(folder / f"{row}.png")
-            plain = sample if sample.mode in PNG_MODES else sample.convert("RGB")
-            plain.save(paths[-1], compress_level=1)
-        elif isinstance(sample, str | Path):
-            paths.append(Path(sample))
-            problem = fault(paths[-1])
-            if problem is not None:
-                raise DataError(f"inputs[{row}], {sample}: {problem}")
-        else:
-            raise ValueError(
-                f"inputs[{row}] must be a path or a PIL image, got {type(sample).__name__}"
-            )
-    return paths
-
-
-def _channels_last(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """uint8 images (N, H, W, 3) or (N, H, W), whichever order they came in."""
-    if array.dtype != np.uint8 or array.ndim not in (3, 4):
-        raise ValueError(
-            f"inputs has shape {array.shape} and type {array.dtype}; uint8 images of shape "
-            "(N, H, W, 3) or (N, 3, H, W) are needed"
-        )
-    if array.ndim == 4 and array.shape[-1] not in (1, 3) and array.shape[1] in (1, 3):
-        array = array.transpose(0, 2, 3, 1)
-    return array[..., 0] if array.ndim == 4 and array.shape[-1] == 1 else array
-
-
 def _as_images(array: npt.NDArray[Any], shape: tuple[int, ...]) -> Tensor:
     """uint8 (N, channels, H, W) of the shape that the network was trained on."""
     pixels = array
     if pixels.dtype == np.uint8 and pixels.shape[1:] != shape and pixels.ndim in (3, 4):
-        pixels = _channels_last(pixels)
+        pixels = channels_last(pixels)
         pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
     if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
         raise ValueError(

@@ -12,7 +12,8 @@ import pytest
 from sklearn.datasets import load_digits, make_blobs
 
 import csot
-from csot.clean import LabelCleaner
+from csot.clean import LabelCleaner, find_label_issues
+from csot.clean.annotators import find_consensus
 
 QUICK = ("linear",)
 COLUMNS = [
@@ -140,6 +141,30 @@ def test_findings_are_on_the_index_of_the_labels(blobs: Any) -> None:
     assert findings.index.equals(index)
     assert findings.index.name == "file"
     assert (findings["given_label"].to_numpy() == NAMES[y]).all()
+
+
+def test_different_indexes_of_pandas_are_an_error(blobs: Any, plain: LabelCleaner) -> None:
+    x, y = blobs
+    frame, labels = pd.DataFrame(x), pd.Series(NAMES[y])
+    shuffled = labels.sample(frac=1.0, random_state=0)
+    message = (
+        r"`X` and `y` have different pandas indexes \(0, 1, 2, \.\.\. and .*\): .*"
+        r"y\.loc\[X\.index\], or pass y\.to_numpy\(\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        fit(frame, shuffled)
+    with pytest.raises(ValueError, match="`y` and `verified` have different"):
+        fit(x, labels, verified=shuffled)
+    named = LabelCleaner(members=QUICK).fit(frame, shuffled.loc[frame.index])
+    with pytest.raises(ValueError, match="`X` and `y` have different"):
+        plain.judge(frame, pd.Series(y).iloc[::-1])
+    assert named.findings_["given_label"].tolist() == NAMES[y].tolist()
+    probs = np.eye(3)[y] * 0.7 + 0.1
+    with pytest.raises(ValueError, match="`labels` and `pred_probs` have different"):
+        find_label_issues(shuffled, pd.DataFrame(probs))
+    votes = pd.DataFrame({"ana": NAMES[y], "ben": NAMES[y]})
+    with pytest.raises(ValueError, match="`votes` and `features` have different"):
+        find_consensus(votes, frame.iloc[::-1])
 
 
 def test_sample_ids_come_before_any_index(blobs: Any) -> None:

@@ -87,13 +87,20 @@ def test_arrays_in_memory_are_judged_by_a_run(run: CleanRun, tmp_path: Path) -> 
         clean_dataset(frame, tmp_path / "other", label="kind", judge_with=run.path)
 
 
+def test_what_a_notebook_shows(run: CleanRun) -> None:
+    page = run._repr_html_()
+    assert f"{run.summary['n_issues']} of 120 labels look wrong" in page
+    assert page.count("<tr") == 2 + 5, "a header of two lines and the worst rows"
+    assert f"<th>{run.findings['label_score'].idxmin()}</th>" in page
+
+
 def test_progress_is_reported(tmp_path: Path) -> None:
     features, labels = blobs()
     seen: list[tuple[str, int, int]] = []
     clean_dataset(
         features, tmp_path / "run", labels=labels, progress=lambda *step: seen.append(step)
     )
-    assert seen[0] == ("noise matrix", 0, 6)
+    assert seen[0] == ("Cleaning (noise matrix)", 0, 6)
 
 
 @pytest.mark.parametrize(

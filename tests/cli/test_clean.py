@@ -183,7 +183,8 @@ def test_table_of_features_in_a_process_of_its_own(folder: Path, digits: Digits)
     )
     assert result.returncode == 0, result.stderr
     assert "estimated noise rate" in result.stdout
-    assert result.stderr == ""
+    assert result.stdout.startswith("uses "), "before the work begins"
+    assert "warning" not in result.stderr, "a slow machine may see progress there"
     digits.check(folder / "run")
     corrected = pd.read_csv(folder / "run" / "corrected.csv", dtype={"code": str})
     assert corrected.columns.tolist() == [*table.columns, "corrected_label"]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from csot.data import DataError, MissingExtraError
-from csot.embed import Embedder, embed_texts, resolve_embedder
+from csot.embed import Embedder, resolve_embedder
+from csot.embed.texts import embed_texts
 
 
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:

@@ -8,9 +8,12 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
+import csot
 from csot.data import DataError
-from csot.embed import embed_images, embed_texts, resolve_embedder
 from csot.embed import images as image_module
+from csot.embed import resolve_embedder
+from csot.embed.images import embed_images
+from csot.embed.texts import embed_texts
 from image_files import write_noise_image
 
 
@@ -32,6 +35,12 @@ def test_efficientnet(photographs: list[Path]) -> None:
     assert features.dtype == np.float32
     temple, flower, small = features / np.linalg.norm(features, axis=1, keepdims=True)
     assert flower @ small > 0.7 > temple @ flower
+
+
+def test_the_public_function_embeds_the_same(photographs: list[Path]) -> None:
+    expected = embed_images(photographs[:2], progress=False)
+    pictures = [photographs[0], Image.open(photographs[1])]
+    np.testing.assert_array_equal(csot.embed_images(pictures, progress=False), expected)
 
 
 def test_the_flower_is_a_daisy(photographs: list[Path]) -> None:

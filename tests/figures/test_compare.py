@@ -100,7 +100,7 @@ def test_every_file_is_written(tmp_path: Path) -> None:
     pictures = {"test_accuracy.png", "clean_accuracy.png"}
     assert names == {"cells.csv", "table.csv", "table.tex", "compare.html"} | pictures
     page = (tmp_path / "compare.html").read_text(encoding="utf-8")
-    assert "csot compare &lt;data&gt;" in page
+    assert '<span class="word">&lt;data&gt;</span>' in page
     assert "data:image" not in page
     assert page.count("<svg") == 4, "two curves, two noises"
     assert page.count('<polygon points="') == 6, "the range over the seeds"

@@ -490,3 +490,14 @@ def test_conflicts_strangers_and_rare_classes_have_a_section(tmp_path: Path) -> 
     assert {"20", "21", "22"} >= {rows["id"][i] for i in odd["strangers"]} != set()
     conflict = [rows["id"][i] for i, kinds in enumerate(odd["kinds"]) if kinds & 1]
     assert set(conflict) == {str(one), str(other)}
+
+
+def test_an_even_noise_matrix_is_not_drawn() -> None:
+    """A wall of equal cells shows nothing: the flagged rows are drawn in its place."""
+    even = 0.9 * np.eye(3) + 0.05 * (1 - np.eye(3))
+    assert confusions.is_even(even)
+    assert not confusions.is_even(np.eye(3)), "no mistakes at all"
+    assert not confusions.is_even(even[:2, :2]), "two classes have one way to be confused"
+    uneven = even.copy()
+    uneven[0, 1] = 0.08
+    assert not confusions.is_even(uneven)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -65,6 +66,26 @@ def reason(error: BaseException, path: Path | str = "") -> str:
     if isinstance(error, KeyError):
         return f"no {line}"
     return line or type(error).__name__
+
+
+OS_WORDS = {
+    errno.ENOTDIR: "a part of this path is a file, not a folder",
+    errno.EISDIR: "is a folder; a file is needed",
+    errno.ENOENT: "does not exist",
+    errno.EEXIST: "exists already",
+    errno.EACCES: "permission denied; check who owns it",
+    errno.ENOSPC: "no space left on the disk",
+    errno.EROFS: "lies on a disk that cannot be written to",
+    errno.ENAMETOOLONG: "the name is too long",
+}
+
+
+def error_words(error: BaseException) -> str:
+    """The message; an error of the system without its number, the path first."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    words = OS_WORDS.get(error.errno or 0, error.strerror)
+    return words if error.filename is None else f"{error.filename}: {words}"
 
 
 def clip(text: str, limit: int = 80) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from typing import Any
 
 from markupsafe import Markup
 
@@ -32,6 +34,27 @@ def one_line(text: str) -> str:
 def breakable(name: str) -> Markup:
     """A name as HTML that may go on in a new line after a separator, but not in mid-word."""
     return Markup("<wbr>").join(re.split(r"(?<=[_/.,:;-])(?=\w)", name))
+
+
+def check_texts(samples: Iterable[Any], name: str) -> list[str]:
+    """The samples, if each is a text with something in it; ``name`` is for the error."""
+    found = list(samples)
+    for row, text in enumerate(found):
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"{name}[{row}] must be a text, got {text!r}")
+    return found
+
+
+def duration(seconds: float) -> str:
+    """In words: 40 seconds, 12 minutes, 3.5 hours, 2.1 days."""
+    unit, size = "day", 86_400
+    for name, scale, limit in (("hour", 3600, 172_800), ("minute", 60, 5400), ("second", 1, 90)):
+        if seconds < limit:
+            unit, size = name, scale
+    count = seconds / size
+    shown = f"{count:.1f}" if unit in ("hour", "day") and count < 10 else f"{count:.0f}"
+    shown = shown.removesuffix(".0")
+    return f"{shown} {unit}{'' if shown == '1' else 's'}"
 
 
 def _is_harmless(character: str) -> bool:

@@ -144,8 +144,8 @@ def draw_plan(population: Population, n_rows: int, seed: int) -> Plan:
     strata, member = make_strata(population)
     if n_rows < len(strata):
         raise ValueError(
-            f"n_rows={n_rows}: this run has {len(strata)} strata and each needs a row; ask for at "
-            f"least {len(strata)}"
+            f"`n_rows` is {n_rows}: this run has {len(strata)} strata and each needs a row; ask "
+            f"for at least {len(strata)}"
         )
     rng = np.random.default_rng(seed)
     queues = [iter(rng.permutation(np.flatnonzero(member == h))) for h in range(len(strata))]

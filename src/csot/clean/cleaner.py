@@ -27,7 +27,11 @@ from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
 from csot.clean.folds import check_groups, encode_groups, join_groups
-from csot.clean.labels import EncodedLabels, as_array, encode_labels, missing
+from csot.clean.inputs import checked_pred_probs, checked_prior, encode, index_of
+from csot.clean.labels import (
+    EncodedLabels,
+    check_same_index,
+)
 from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import CsotRounds
 from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
@@ -174,10 +178,13 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inform the rest. ``groups`` (N,), such as the patient or the video of each row: no row is
         judged by a model that has seen its group.
         """
-        encoded, locked = _encode(y, verified)
+        encoded, locked = encode(y, verified)
         self._check_settings()
+        check_same_index(
+            X=X, y=y, pred_probs=pred_probs, sample_ids=sample_ids, verified=verified, groups=groups
+        )
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], ensure_min_samples=2)
-        index = _index_of(X, y, sample_ids, len(rows), len(encoded.index))
+        index = index_of(X, y, sample_ids, len(rows), len(encoded.index))
         if len(encoded.classes) < 2:
             raise ValueError(
                 f"labels contain {len(encoded.classes)} class; at least 2 classes are needed to "
@@ -209,8 +216,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 seed=seed,
                 n_folds=n_folds,
                 members=self.members,
-                pred_probs=_checked_pred_probs(pred_probs, len(rows), encoded),
-                class_prior=_checked_prior("class_prior", self.class_prior, encoded.classes),
+                pred_probs=checked_pred_probs(pred_probs, len(rows), encoded),
+                class_prior=checked_prior("class_prior", self.class_prior, encoded.classes),
                 report=stages.begin,
                 groups=joint,
                 csot=CsotRounds(float(self.coherence), self.coherence_scale),
@@ -265,9 +272,10 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         matrix and the class shares are those of ``fit``. Near-duplicates are not looked for.
         """
         check_is_fitted(self)
-        encoded, locked = _encode(y, verified, self.classes_)
+        encoded, locked = encode(y, verified, self.classes_)
+        check_same_index(X=X, y=y, sample_ids=sample_ids, verified=verified)
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], reset=False)
-        index = _index_of(X, y, sample_ids, len(rows), len(encoded.index))
+        index = index_of(X, y, sample_ids, len(rows), len(encoded.index))
         evidence = Evidence(
             torch.from_numpy(encoded.index), torch.from_numpy(locked), len(self.classes_)
         )
@@ -351,7 +359,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _log_ratio_of_priors(self) -> torch.Tensor:
         learned = self.model_.class_prior.clamp_min(1e-12)
         if not isinstance(self.predict_prior, str):
-            prior = _checked_prior("predict_prior", self.predict_prior, self.classes_)
+            prior = checked_prior("predict_prior", self.predict_prior, self.classes_)
             assert prior is not None
             return prior.clamp_min(1e-12).log() - learned.log()
         self._check_settings()
@@ -465,96 +473,3 @@ class _Stages:
     def __exit__(self, *_: object) -> Literal[False]:
         self._progress.stop()
         return False
-
-
-def _index_of(
-    features: Any, labels: Any, sample_ids: Any, n_rows: int, n_labels: int
-) -> pd.Index[Any]:
-    """The user's own index: the ids, else that of the labels or features, else 0, 1, ..."""
-    if n_labels != n_rows:
-        raise ValueError(
-            f"labels has {n_labels} entries but features has {n_rows} rows; pass one label per row"
-        )
-    if sample_ids is not None:
-        ids: pd.Index[Any] = pd.Index(sample_ids)
-        if len(ids) != n_rows:
-            raise ValueError(
-                f"sample_ids has {len(ids)} entries for {n_rows} rows; pass one per row"
-            )
-        return ids
-    for source in (labels, features):
-        if isinstance(source, (pd.Series, pd.DataFrame)):
-            index: pd.Index[Any] = source.index
-            return index
-    return pd.RangeIndex(n_rows)
-
-
-def _encode(
-    labels: Any, verified: Any, classes: npt.NDArray[Any] | None = None
-) -> tuple[EncodedLabels, npt.NDArray[np.int64]]:
-    """Encoded labels, and the verified class of each row or -1; all of ``classes`` if given."""
-    if labels is None:
-        raise ValueError("requires y to be passed, but the target y is None: labels are needed")
-    encoded = encode_labels("labels", labels, classes)
-    if verified is None:
-        return encoded, np.full(len(encoded.index), -1, dtype=np.int64)
-    array = as_array(verified)
-    if array.shape != encoded.index.shape:
-        raise ValueError(
-            f"verified has shape {array.shape} but there are {len(encoded.index)} labels; pass a "
-            "mask or a label for each row, missing where it is not known"
-        )
-    present = array[~missing(array, encoded.classes)]
-    if all(isinstance(value, (bool, np.bool_)) for value in present.tolist()):
-        looked = array.copy()
-        looked[np.asarray(pd.isna(array))] = False
-        return encoded, np.where(looked.astype(np.bool_), encoded.index, -1)
-    if classes is None:
-        classes = _joint_classes(encoded.classes, encode_labels("verified", present).classes)
-    locked = encode_labels("verified", array, classes).index
-    return encode_labels("labels", labels, classes), locked
-
-
-def _joint_classes(given: npt.NDArray[Any], verified: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The classes of both; whole numbers that came as floats, beside NaN, are still the same."""
-    if not len(given):
-        return verified
-    text = {classes.dtype.kind in "US" for classes in (given, verified)}
-    if len(text) > 1:
-        raise ValueError(
-            f"verified contains {verified[0]!r} but the labels are like {given[0]!r}; both must be "
-            "of one type"
-        )
-    if given.dtype.kind in "iu" and verified.dtype.kind == "f":
-        verified = verified.astype(given.dtype)
-    return np.union1d(given, verified)
-
-
-def _checked_pred_probs(
-    pred_probs: Any, n_rows: int, encoded: EncodedLabels
-) -> torch.Tensor | None:
-    if pred_probs is None:
-        return None
-    array = np.asarray(pred_probs, dtype=np.float32)
-    wanted = (n_rows, len(encoded.classes))
-    if array.shape != wanted:
-        raise ValueError(
-            f"pred_probs has shape {array.shape} but {wanted} is needed: a row for each label, a "
-            f"column for each class, in the order {encoded.classes[:10].tolist()}"
-        )
-    sums = array.sum(1)
-    if not np.isfinite(sums).all() or (array < 0).any() or np.abs(sums - 1).max() > 1e-2:
-        raise ValueError("pred_probs must be finite probabilities whose rows sum to 1")
-    return torch.from_numpy(array)
-
-
-def _checked_prior(name: str, prior: Any, classes: npt.NDArray[Any]) -> torch.Tensor | None:
-    if prior is None:
-        return None
-    array = np.asarray(prior, dtype=np.float64)
-    if array.shape != classes.shape or not (array >= 0).all() or abs(array.sum() - 1) > 1e-3:
-        raise ValueError(
-            f"{name} must hold one share for each of the {len(classes)} classes, not negative and "
-            f"summing to 1, got {prior!r}"
-        )
-    return torch.from_numpy(array / array.sum())

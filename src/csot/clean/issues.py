@@ -13,7 +13,8 @@ from scipy.optimize import linear_sum_assignment
 
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
-from csot.clean.labels import EncodedLabels, as_array, encode_labels
+from csot.clean.inputs import check_probabilities
+from csot.clean.labels import EncodedLabels, as_array, check_same_index, encode_labels
 from csot.clean.likelihood import Evidence
 from csot.clean.noise_matrix import first_guess
 from csot.clean.overlap import measure_overlap
@@ -54,6 +55,9 @@ def find_label_issues(
     ``reason``. A `DisagreementWarning` says where the probabilities contradict far more labels than
     are judged wrong.
     """
+    check_same_index(
+        labels=labels, pred_probs=pred_probs, features=features, verified=verified, groups=groups
+    )
     index = labels.index if isinstance(labels, pd.Series) else None
     probs, encoded = _checked(labels, pred_probs, class_names)
     _warn_of_permuted_columns(probs, encoded.index, encoded.classes)
@@ -105,9 +109,7 @@ def _checked(
         )
     if not (encoded.index >= 0).any():
         raise ValueError("labels are all missing; there is nothing to judge")
-    sums = probs.sum(1)
-    if not np.isfinite(sums).all() or (probs < 0).any() or np.abs(sums - 1).max() > 1e-2:
-        raise ValueError("pred_probs must be finite probabilities whose rows sum to 1")
+    check_probabilities(probs)
     return probs[:, order], encoded
 
 

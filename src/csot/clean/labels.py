@@ -38,6 +38,30 @@ def as_array(labels: object) -> npt.NDArray[Any]:
     return np.asarray(labels)
 
 
+def check_same_index(**given: object) -> None:
+    """Raise if two of the arguments are of pandas and their indexes differ.
+
+    Rows are matched by position: those of different indexes would be mixed up silently.
+    """
+    indexes = {
+        name: value.index
+        for name, value in given.items()
+        if isinstance(value, pd.Series | pd.DataFrame)
+    }
+    if not indexes:
+        return
+    first, *others = indexes
+    for name in others:
+        # Lengths that differ have an error of their own.
+        if len(indexes[first]) == len(indexes[name]) and not indexes[first].equals(indexes[name]):
+            shown = (", ".join(map(repr, indexes[one][:3].tolist())) for one in (first, name))
+            raise ValueError(
+                "`{}` and `{}` have different pandas indexes ({}, ... and {}, ...): rows are "
+                "matched by position; align them, {}.loc[{}.index], or pass {}.to_numpy() if the "
+                "order is the same".format(first, name, *shown, name, first, name)
+            )
+
+
 def _plain(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Objects that are all strings, or all whole numbers, as what they are."""
     kinds = {type(label) for label in labels.tolist()} if labels.dtype == object else set()

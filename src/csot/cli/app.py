@@ -24,7 +24,6 @@ app = typer.Typer(
     name="csot",
     help="Find wrong labels, fix them, and train models that survive them.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,
 )
 

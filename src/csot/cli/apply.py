@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
-from csot.cli.options import AllowOutside, Quiet
+from csot.cli.options import AllowOutside, AsJson, Quiet
 
 
 def apply(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot clean wrote.")],
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            "--out", "-o", metavar="NEW", help="New folder or file, in the form of the data."
+            "--out",
+            "-o",
+            metavar="NEW",
+            help="New folder or file, in the form of the data; else its name and -fixed.",
         ),
-    ],
+    ] = None,
     min_confidence: Annotated[
         float,
         typer.Option(min=0, max=1, help="Leave out corrections of RUN that are less sure."),
@@ -27,6 +30,7 @@ def apply(
     ] = False,
     allow_outside: AllowOutside = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the data of RUN again, with what you decided and what RUN corrected.
 
@@ -38,9 +42,13 @@ def apply(
     from csot.clean.apply import REVIEWED, SOURCE, apply_corrections
     from csot.cli.terminal import Terminal
 
-    with Terminal(quiet) as terminal:
+    with Terminal(quiet, as_json) as terminal:
         done = apply_corrections(
-            run, out, min_confidence=min_confidence, link=link, allow_outside=allow_outside
+            run,
+            default_target(run) if out is None else out,
+            min_confidence=min_confidence,
+            link=link,
+            allow_outside=allow_outside,
         )
         by_people = int((done.changes[SOURCE] == REVIEWED).sum())
         terminal.say(
@@ -48,3 +56,27 @@ def apply(
             "reviewers"
         )
         terminal.say(f"Data in {done.path}; changes in {done.changes_path}")
+        terminal.result(
+            {
+                "data": str(done.path),
+                "changes": str(done.changes_path),
+                "n_rows": done.n_rows,
+                "n_changed": len(done.changes),
+                "n_reviewed": by_people,
+            }
+        )
+
+
+def default_target(run: Path) -> Path:
+    """`reviews-fixed.csv` for the run of `reviews.csv.gz`, `photos-fixed` for that of `photos/`."""
+    from csot.cli.defaults import FIXED, default_out
+    from csot.data.readers.table_file import table_suffix
+    from csot.runs import Run
+
+    source = Run.open(run).read_summary().get("source")
+    path = source.get("path") if isinstance(source, dict) else None
+    if not isinstance(path, str):
+        return Path(FIXED)  # `apply_corrections` says what the run lacks
+    place = default_out(path, FIXED)
+    suffix = "" if Path(path).is_dir() else table_suffix(Path(path)) or Path(path).suffix
+    return place.with_name(place.name + {".txt": ".csv"}.get(suffix, suffix))

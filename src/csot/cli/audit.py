@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +11,22 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from csot.cli.options import AsJson, Quiet
+
 if TYPE_CHECKING:
     from csot.audit import Audit, AuditResult
     from csot.cli.terminal import Terminal
     from csot.runs import Run
 
 MORE = (100, 200, 500)
+SHARES = {
+    "noise_rate": "given labels that are wrong",
+    "issue_precision": "flagged labels that are wrong",
+    "correction_precision": "changed labels that become right",
+    "right_before": "labels right as given",
+    "right_after": "labels right after correction",
+}
+"""Of an `AuditResult`, in words."""
 
 
 def audit(
@@ -33,17 +44,23 @@ def audit(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the random choice; a started audit keeps its.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose rows to verify, at random where it matters most, and say what they tell.
 
     Verified rows give the noise rate and the precision of RUN with intervals, and make the next
     csot clean better. csot review RUN --audit does the same in the browser.
+
+    Example: csot audit run --rows 100 --out audit.csv
+
+    Example: csot audit run --results audit.csv
     """
     from csot.audit.sheet import open_audit
     from csot.cli.terminal import Terminal
     from csot.runs import Run
 
-    with Terminal() as terminal:
+    with Terminal(quiet, as_json) as terminal:
         found = Run.open(run)
         if results is not None:
             if out is not None:
@@ -91,11 +108,14 @@ def _tell_plan(run: Run, audit: Audit, out: Path | None, terminal: Terminal) -> 
         )
     )
     folder = shlex.quote(str(run.path))
+    facts = {"n_rows": n_rows, "margin": audit.margin}
     if out is None:
+        terminal.result(facts)
         terminal.say(Text(f"In the browser: csot review {folder} --audit {n_rows}"))
         terminal.say(Text(f"By hand: csot audit {folder} --rows {n_rows} --out audit.csv"))
         return
     write_sheet(out, run, audit)
+    terminal.result({**facts, "sheet": str(out)})
     names = [str(name) for name in run.read_summary()["class_names"]]
     listed = ", ".join(names[:12]) + (f" ... ({len(names)} classes)" if len(names) > 12 else "")
     sheet = shlex.quote(str(out))
@@ -125,17 +145,20 @@ def _tell_results(run: Run, audit: Audit, path: Path, terminal: Terminal) -> Non
             margin = 100 * audit.margin_after(n_rows, labels)
             terminal.say(Text(f"With {n_rows:,} rows: noise rate to about ±{margin:.0f} points"))
     terminal.say(Text(f"Next: {clean_again(run, path)}"))
+    found = {name: getattr(result, name) for name in SHARES}
+    terminal.result(
+        {
+            "n_verified": result.judged,
+            "n_rows": result.planned,
+            **{name: None if one is None else asdict(one) for name, one in found.items()},
+        }
+    )
 
 
 def _table(result: AuditResult) -> Table:
     table = Table("share", "estimate", "95 % interval", box=None, pad_edge=False)
-    for words, estimate in (
-        ("given labels that are wrong", result.noise_rate),
-        ("flagged labels that are wrong", result.issue_precision),
-        ("changed labels that become right", result.correction_precision),
-        ("labels right as given", result.right_before),
-        ("labels right after correction", result.right_after),
-    ):
+    for name, words in SHARES.items():
+        estimate = getattr(result, name)
         if estimate is not None:
             interval = f"{estimate.low:.1%} to {estimate.high:.1%}"
             table.add_row(words, f"{estimate.value:.1%}", interval)

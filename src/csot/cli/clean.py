@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from csot.cli.completion import complete_embedder
 from csot.cli.options import (
     TABLE,
     AllowOutside,
     AnnotatorColumn,
+    AsJson,
     ExcelSafe,
     FeatureColumns,
     IdColumn,
@@ -41,8 +43,9 @@ def clean(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="RUN", help="Folder for the results.")
-    ],
+        Path | None,
+        typer.Option("--out", "-o", metavar="RUN", help="Folder for the results; else DATA-run."),
+    ] = None,
     label: LabelColumn = None,
     text: TextColumn = None,
     image: ImageColumn = None,
@@ -71,7 +74,8 @@ def clean(
         typer.Option(
             help="efficientnet-lite0 or efficientnet-lite2; hf:NAME or hf:FOLDER, a model of "
             "transformers; for texts also a sentence-transformers name or folder; or "
-            "package.module:callable, from a list of paths or texts to (N, D)."
+            "package.module:callable, from a list of paths or texts to (N, D).",
+            autocompletion=complete_embedder,
         ),
     ] = None,
     verified: VerifiedLabels = None,
@@ -103,21 +107,27 @@ def clean(
         bool, typer.Option("--force", help="Replace the results of other data in RUN.")
     ] = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which labels of DATA are wrong, what they should be, and how sure that is.
 
     DATA is never changed. RUN gets findings.csv, corrected.csv, report.html and more.
+
+    Example: csot clean photos/
+
+    Example: csot clean reviews.csv --text review --label stars --out run
     """
     from csot.clean import clean_dataset
-    from csot.cli.outcome import show_outcome
-    from csot.cli.terminal import Terminal
+    from csot.cli.defaults import RUN, default_out
+    from csot.cli.outcome import outcome_facts, show_outcome
+    from csot.cli.terminal import Terminal, as_options
 
-    with Terminal(quiet) as terminal:
+    with Terminal(quiet, as_json) as terminal:
         prior = _parse_class_prior(class_prior)
         with terminal.stages() as progress:
             run = clean_dataset(
                 data,
-                out,
+                default_out(data, RUN) if out is None else out,
                 label=label,
                 text=text,
                 image=image,
@@ -138,10 +148,12 @@ def clean(
                 excel_safe=excel_safe,
                 merge_variants=merge_variants,
                 progress=progress,
+                announce=lambda line: terminal.say(as_options(line)),
             )
         if judge_with is not None:
             terminal.say(f"Judged with {judge_with}; nothing was fitted to {data}")
         show_outcome(run, terminal)
+        terminal.result(outcome_facts(run))
 
 
 def _parse_class_prior(text: str | None) -> str | dict[str, float] | None:

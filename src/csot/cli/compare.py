@@ -5,13 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from csot.cli.completion import complete_method
+from csot.cli.defaults import COMPARISON, default_out
 from csot.cli.options import (
     AllowOutside,
+    AsJson,
     Changes,
     DataDir,
     ImageColumn,
@@ -30,15 +34,24 @@ if TYPE_CHECKING:
     from csot.training.cells import Cell
     from csot.training.compare import Plan
 
+UNSAID = ("quiet", "as_json", "jobs")
+SCORES = ("test_accuracy_last", "test_accuracy_best", "seconds")
+
 
 def compare(
     context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATA", help="As for csot train.")],
     methods: Annotated[
         str,
-        typer.Option(help="Methods, separated by commas; csot@c is an ablation; all; ablations."),
+        typer.Option(
+            help="Methods, separated by commas; csot@c is an ablation; all; ablations.",
+            autocompletion=complete_method,
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs; else DATA-compare."),
+    ] = None,
     noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     preset: Preset = None,
@@ -69,12 +82,15 @@ def compare(
         int, typer.Option(min=1, help="Runs at a time, each on one thread where there are several.")
     ] = 1,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run methods on the same data and noise, each by its own recipe, and put them side by side.
 
     What is finished in RUN is not run again; what was interrupted goes on.
+
+    Example: csot compare digits --methods cross_entropy,csot --noise sym:0.5 --seeds 0,1,2
     """
-    with Terminal(quiet) as terminal:
+    with Terminal(quiet, as_json) as terminal:
         require_training("csot compare")
         from csot import training
         from csot.data import Columns
@@ -84,6 +100,8 @@ def compare(
         chosen, noises = split_list(methods, "--methods"), split_list(noise, "--noise")
         numbers = split_numbers(seeds, "--seeds")
         varied = parse_values(vary or [])
+        out = default_out(data, COMPARISON) if out is None else out
+        facts: list[dict[str, Any]] = []
         with ExitStack() as stack:
             bars: list[Callable[[int], None]] = []
 
@@ -94,6 +112,7 @@ def compare(
             def on_cell(cell: Cell, summary: dict[str, Any]) -> None:
                 bars[0](1)
                 terminal.say(describe_cell(cell, summary))
+                facts.append(asdict(cell) | {name: summary.get(name) for name in SCORES})
 
             found = training.compare(
                 data,
@@ -131,6 +150,7 @@ def compare(
             terminal.say(f"{title}: {words}")
         more = ", sweep.csv, sweep.png" if varied else ""
         terminal.say(f"results are in {out}: compare.html, table.csv, table.tex, cells.csv{more}")
+        terminal.result({"run": str(out), "page": str(out / "compare.html"), "cells": facts})
 
 
 def as_typed(context: typer.Context) -> str:
@@ -139,7 +159,7 @@ def as_typed(context: typer.Context) -> str:
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE" or name in ("quiet", "jobs"):
+        if source is None or source.name != "COMMANDLINE" or name in UNSAID:
             continue
         value = context.params[name]
         if parameter.param_type_name == "argument":

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from csot.cli.options import DataDir, Quiet
+from csot.cli.options import AsJson, DataDir, Quiet
 from csot.cli.predict import CheckpointName
 from csot.cli.terminal import Terminal
 from csot.cli.train import require_training
@@ -16,7 +16,12 @@ from csot.cli.train import require_training
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot train wrote.")],
     onnx: Annotated[
-        Path | None, typer.Option("--onnx", metavar="FILE", help="An .onnx file to write.")
+        Path | None,
+        typer.Option(
+            "--onnx",
+            metavar="FILE",
+            help="An .onnx file to write; RUN/model.onnx if no file is named at all.",
+        ),
     ] = None,
     torch_export: Annotated[
         Path | None,
@@ -28,18 +33,19 @@ def export(
     data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files.")] = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the network of RUN as ONNX or torch.export, checked, with a model card beside it.
 
     Example: csot export run --onnx model.onnx
     """
-    with Terminal(quiet) as terminal:
+    with Terminal(quiet, as_json) as terminal:
         require_training("csot export")
         from csot import training
 
         done = training.export(
             run,
-            onnx=onnx,
+            onnx=run / "model.onnx" if onnx is None and torch_export is None else onnx,
             torch_export=torch_export,
             checkpoint=checkpoint.value,
             data_dir=data_dir,
@@ -51,3 +57,11 @@ def export(
         )
         for path in [*done.files, *done.cards]:
             terminal.say(f"wrote {path}")
+        terminal.result(
+            {
+                "files": [str(path) for path in done.files],
+                "cards": [str(path) for path in done.cards],
+                "n_rows": done.rows,
+                "difference": done.difference,
+            }
+        )

@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from csot.cli.completion import complete_preset
+
 TABLE = "Tables"
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 LabelColumn = Annotated[
     str | None, typer.Option("--label", help="Column of the labels.", rich_help_panel=TABLE)
 ]
@@ -78,7 +81,9 @@ TestData = Annotated[
 Preset = Annotated[
     str | None,
     typer.Option(
-        "--preset", help="A preset (csot presets list) or a .yaml file; else the data's own."
+        "--preset",
+        help="A preset (csot presets list) or a .yaml file; else the data's own.",
+        autocompletion=complete_preset,
     ),
 ]
 Changes = Annotated[

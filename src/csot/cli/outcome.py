@@ -6,18 +6,24 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from csot.cli.terminal import Terminal, as_options, program
+from csot.cli.terminal import Terminal, program
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, STATUS
 from csot.runs.noise import NoiseEstimate
 from csot.runs.rerun import clean_command
 
 CONFUSIONS = 5
+FACTS = (
+    *("n_rows", "n_classes", "n_issues", "n_corrected", "n_uncertain", "n_unlabelled"),
+    *("n_annotators", "n_votes", "n_vote_issues", "noise_rate", "noise_rate_interval"),
+    *("informative", "duplicates", "judged_with"),
+)
 ANNOTATORS = 3
 """Annotators at either end that are named."""
 
@@ -26,16 +32,25 @@ def show_outcome(run: Run, terminal: Terminal) -> None:
     """How many labels are wrong, where the results are, and what comes next."""
     summary, findings = run.read_summary(), run.read_findings()
     annotators = run.read_annotators()
-    settings = summary.get("settings")
-    uses = settings.get("uses") if isinstance(settings, dict) else None
-    if isinstance(uses, str):
-        terminal.say(as_options(uses))
-        terminal.say()
     if annotators is None:
         _show_labels(findings, summary, terminal)
     else:
         _show_votes(findings, summary, annotators, terminal)
     _show_next(run, terminal)
+
+
+def outcome_facts(run: Run) -> dict[str, Any]:
+    """The same for programs: counts, noise rate, and where everything is."""
+    summary = run.read_summary()
+    settings, skipped = summary.get("settings"), summary.get("skipped")
+    files = {path.name: str(path) for path in sorted(run.path.iterdir()) if path.is_file()}
+    return {
+        "run": str(run.path),
+        **{name: summary.get(name) for name in FACTS if name in summary},
+        "n_skipped": len(skipped) if isinstance(skipped, list) else 0,
+        "uses": settings.get("uses") if isinstance(settings, dict) else None,
+        "files": files,
+    }
 
 
 def _show_labels(findings: pd.DataFrame, summary: dict[str, object], terminal: Terminal) -> None:
@@ -142,5 +157,8 @@ def _show_next(run: Run, terminal: Terminal) -> None:
     out: Path = run.path
     terminal.say(f"Results in {out}; look at {out / 'report.html'}")
     terminal.say(f"Next: {shlex.join([*program(), 'review', str(out)])}")
+    source = run.read_summary().get("source")
+    if isinstance(source, dict) and "path" in source and run.read_annotators() is None:
+        terminal.say(f"Or apply all corrections: {shlex.join([*program(), 'apply', str(out)])}")
     again = [*program(), *clean_command(run)[1:], "--verified", str(out / "verified.csv")]
     terminal.say(f"Then, with what you decided: {shlex.join(again)}")

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from csot._core.errors import DataError, require
+from csot.cli.defaults import default_out
 from csot.cli.options import (
     AllowOutside,
+    AsJson,
     DataDir,
     ExcelSafe,
     IdColumn,
@@ -44,9 +46,14 @@ def predict(
         ),
     ],
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .npz file."),
-    ],
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="A .csv, .parquet or .npz file; else DATA-predictions.csv.",
+        ),
+    ] = None,
     checkpoint: Annotated[
         CheckpointName, typer.Option(help="The last, or the best on the noisy held-out labels.")
     ] = CheckpointName.last,
@@ -60,15 +67,18 @@ def predict(
     data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what the model of RUN makes of DATA: a label and the probabilities of all classes.
 
     Example: csot predict run new-photos/ --out predictions.csv
     """
-    with Terminal(quiet) as terminal:
+    with Terminal(quiet, as_json) as terminal:
         from csot.data import Columns
         from csot.runs import Run
 
+        if out is None:
+            out = default_out(data, "predictions.csv")
         check_target(out, force)
         columns = Columns(label=label, text=text, image=image, id=id_column)
         if Run(run).cleaner_path.exists():
@@ -103,6 +113,14 @@ def predict(
         if predicted.accuracy is not None:
             terminal.say(f"accuracy {predicted.accuracy:.2%}, by the labels of {data}")
         terminal.say(f"predictions are in {out}")
+        terminal.result(
+            {
+                "predictions": str(out),
+                "n_rows": len(predicted.ids),
+                "model": model,
+                "accuracy": predicted.accuracy,
+            }
+        )
 
 
 def check_target(out: Path, force: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from csot.cli.options import AllowOutside
+from csot.cli.options import AllowOutside, AsJson
 
 if TYPE_CHECKING:
     from csot.cli.terminal import Terminal
@@ -41,16 +41,22 @@ def review(
         typer.Option("--same-data", help="Keep the decisions: the data only moved."),
     ] = False,
     allow_outside: AllowOutside = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the address.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Decide on the suggestions of RUN in the browser, on this machine; no network is used.
 
     Decisions are kept in RUN, and come back as verified.csv.
+
+    Example: csot review run
+
+    Example: csot review run --audit 100 --reviewer ana
     """
     from csot._core.errors import require
     from csot.cli.terminal import Terminal
     from csot.runs import Run
 
-    with Terminal() as terminal:
+    with Terminal(quiet, as_json) as terminal:
         found = Run.open(run)  # what is wrong with the run comes before a missing package
         for package in ("fastapi", "uvicorn"):
             require(package, "review", "csot review")
@@ -68,14 +74,16 @@ def review(
         )
         with suppress(KeyboardInterrupt):
             server.serve(
-                lambda: _tell_address(server, found, allow_remote, terminal),
+                lambda: _tell_address(server, found, allow_remote, terminal, as_json),
                 browse=not no_browser,
             )
         terminal.say(f"Every decision is in {server.session.store.path}")
         _tell_audit(server.session, terminal)
 
 
-def _tell_address(server: ReviewServer, run: Run, is_remote: bool, terminal: Terminal) -> None:
+def _tell_address(
+    server: ReviewServer, run: Run, is_remote: bool, terminal: Terminal, as_json: bool
+) -> None:
     session = server.session
     terminal.say(
         f"{session.progress().left:,} of {len(session.catalogue):,} labels to look at, as "
@@ -85,8 +93,12 @@ def _tell_address(server: ReviewServer, run: Run, is_remote: bool, terminal: Ter
         terminal.say(f"Pictures are from {run.image_root}")
     if is_remote:
         terminal.warn("whoever has this address can decide, and what is sent is not encrypted")
-    # By itself and at once: scripts read it from a pipe.
-    print(server.url, flush=True)
+    if as_json:
+        facts = {"url": server.url, "n_left": session.progress().left}
+        terminal.result({**facts, "decisions": str(session.store.path)})
+    else:
+        # By itself and at once: scripts read it from a pipe.
+        print(server.url, flush=True)
 
 
 def _tell_audit(session: Session, terminal: Terminal) -> None:

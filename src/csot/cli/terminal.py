@@ -7,21 +7,21 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.text import Text
 
-from csot._core.errors import LONGEST_MESSAGE, clip
+from csot._core.errors import LONGEST_MESSAGE, clip, error_words
 from csot._core.text import one_line, printable
+from csot.cli.progress import ProgressBar, ProgressLines, Update
 
 
 def program() -> list[str]:
@@ -43,45 +43,18 @@ EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 OPTIONS = frozenset(
     {
-        *(
-            "allow_outside",
-            "annotator",
-            "backbone",
-            "class_prior",
-            "data_dir",
-            "download",
-            "duplicates",
-        ),
-        *(
-            "embedder",
-            "features",
-            "force",
-            "from_clean",
-            "group",
-            "id",
-            "image",
-            "image_size",
-            "label",
-        ),
-        *("limit", "merge_variants", "min_confidence", "out", "resume", "root", "seed", "test"),
-        *(
-            "text",
-            "truth",
-            "verified",
-            "votes",
-            "with",
-            "onnx",
-            "torch_export",
-            "vary",
-            "methods",
-            "epochs",
-        ),
+        *("allow_outside", "allow_remote", "annotator", "backbone", "cache", "class_prior"),
+        *("data_dir", "devices", "download", "duplicates", "embedder", "epochs", "features"),
+        *("force", "from_clean", "group", "host", "id", "image", "image_size", "label", "limit"),
+        *("merge_variants", "methods", "min_confidence", "onnx", "out", "port", "resume"),
+        *("reviewer", "root", "rows", "same_data", "seed", "set", "test", "text", "torch_export"),
+        *("truth", "vary", "verified", "votes", "with"),
     }
 )
 """Parameters of functions that are options of commands."""
 
 
-RENAMED = {"judge_with": "with"}
+RENAMED = {"judge_with": "with", "n_rows": "rows", "settings": "set"}
 
 
 def as_options(message: str) -> str:
@@ -114,12 +87,18 @@ class Terminal:
     """A block in which warnings are yellow lines, and errors red ones that end the command."""
 
     def __init__(
-        self, quiet: bool = False, resume: str = "the same command goes on where this one stopped"
+        self,
+        quiet: bool = False,
+        as_json: bool = False,
+        resume: str = "the same command goes on where this one stopped",
     ) -> None:
         self._resume = resume
-        self._out = Console(quiet=quiet)
+        self._as_json = as_json
+        self._is_quiet = quiet
+        self._out = Console(quiet=quiet or as_json)
         self._err = Console(stderr=True)
         self.shows_progress = not quiet and self._err.is_terminal
+        self._bar: ProgressBar | None = None
         self._warnings = warnings.catch_warnings()
         self._seen: set[str] = set()
 
@@ -141,14 +120,14 @@ class Terminal:
             self._line(f"interrupted: {self._resume}", "red")
             raise typer.Exit(130) from None
         if isinstance(error, EXPECTED):
-            self._line(f"error: {error}", "red")
+            self._line(f"error: {error_words(error)}", "red")
             raise typer.Exit(2) from None
         return False
 
     def silence(self) -> None:
         """Errors only: for all processes but the first."""
-        self._out.quiet = True
-        self.shows_progress = False
+        self._out.quiet = self._is_quiet = True
+        self.shows_progress = self._as_json = False
         warnings.simplefilter("ignore")
 
     def say(self, line: RenderableType = "") -> None:
@@ -156,7 +135,16 @@ class Terminal:
         is_text = isinstance(line, str | Text)
         # As text: what looks like rich's markup in a file's name is part of the name.
         drawn = Text(line) if isinstance(line, str) else line
-        self._out.print(Printable(drawn), soft_wrap=is_text, highlight=False)
+        with nullcontext() if self._bar is None else self._bar.hidden():
+            self._out.print(Printable(drawn), soft_wrap=is_text, highlight=False)
+
+    def result(self, facts: Any) -> None:
+        """With --json the only thing on standard output; else nothing."""
+        if self._as_json:
+            from csot.runs.summary import dumps
+
+            # At once, and not by rich: programs read it from a pipe.
+            print(dumps(facts), flush=True)
 
     def warn(self, message: str) -> None:
         """Once each."""
@@ -166,32 +154,33 @@ class Terminal:
 
     @contextmanager
     def bar(self, description: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A progress bar; the function moves it on."""
-        with self._bars() as progress:
-            task = progress.add_task(description, total=total)
-            yield lambda count: progress.advance(task, count)
+        """Progress of one stage; the function moves it on."""
+        done = 0
+        with self.stages() as update:
+            update(description, 0, total)
+
+            def advance(count: int) -> None:
+                nonlocal done
+                done += count
+                update(description, done, total)
+
+            yield advance
 
     @contextmanager
-    def stages(self) -> Iterator[Callable[[str, int, int], None]]:
-        """A progress bar that follows the stages which the function is told of."""
-        with self._bars() as progress:
-            task = progress.add_task("Reading", total=None)
+    def stages(self) -> Iterator[Update]:
+        """Progress that follows the stages which the function is told of."""
+        if self.shows_progress:
+            with ProgressBar(self._err) as self._bar:
+                try:
+                    yield self._bar
+                finally:
+                    self._bar = None
+        else:
+            yield ProgressLines(self._say_progress)
 
-            def update(stage: str, done: int, total: int) -> None:
-                progress.update(task, description=stage, completed=done, total=total)
-
-            yield update
-
-    def _bars(self) -> Progress:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )
-        return Progress(
-            *columns, console=self._err, transient=True, disable=not self.shows_progress
-        )
+    def _say_progress(self, line: str) -> None:
+        if not self._is_quiet:
+            self._line(line, "dim")
 
     def live(self) -> Live:
         """What is redrawn in place; the last state stays."""

@@ -11,10 +11,13 @@ import typer
 from rich.table import Table
 
 from csot._core.errors import require
+from csot.cli.completion import complete_method, complete_noise
+from csot.cli.defaults import default_out
 from csot.cli.epochs import Epochs
 from csot.cli.options import (
     AllowOutside,
     AnnotatorColumn,
+    AsJson,
     Changes,
     DataDir,
     ExcelSafe,
@@ -45,7 +48,10 @@ def train(
             "cifar10, cifar100, cifar10n:worse, webvision, clothing1m ...",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; else DATA-METHOD."),
+    ] = None,
     preset: Preset = None,
     backbone: Annotated[
         str | None,
@@ -64,10 +70,16 @@ def train(
             show_default=False,
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="A method (csot methods).")] = "csot",
+    method: Annotated[
+        str, typer.Option(help="A method (csot methods).", autocompletion=complete_method)
+    ] = "csot",
     noise: Annotated[
         str,
-        typer.Option(help="Noise to add to the labels: sym:0.5, asym:0.4, pair:0.3, instance:0.3."),
+        typer.Option(
+            help="Noise to add to the labels: sym:0.5, asym:0.4, pair:0.3, instance:0.3, "
+            "file:LABELS.",
+            autocompletion=complete_noise,
+        ),
     ] = "none",
     seed: Annotated[int, typer.Option(help="Of the noise, the weights, everything random.")] = 0,
     settings: Changes = None,
@@ -131,13 +143,18 @@ def train(
         bool, typer.Option("--force", help="Replace the training run in RUN.")
     ] = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a network on labels that are partly wrong, and say which of them are.
 
     Photographs and texts start from a pretrained network. RUN gets checkpoints, metrics.csv,
     findings.csv, summary.json and report.html.
+
+    Example: csot train digits --noise sym:0.5
+
+    Example: csot train photos/ --test test-photos/ --out run
     """
-    with Terminal(quiet, "--resume goes on after the last whole epoch") as terminal:
+    with Terminal(quiet, as_json, "--resume goes on after the last whole epoch") as terminal:
         require_training("csot train")
         import csot
         from csot.data import Columns
@@ -146,6 +163,7 @@ def train(
 
         if not is_first_process():
             terminal.silence()
+        out = default_out(data, method) if out is None else out
         chosen = parse_settings(settings or [])
         if limit is not None:
             chosen["dataset.limit"] = limit
@@ -202,6 +220,14 @@ def train(
             )
         if trained.summary:
             show_trained(trained.summary, out, terminal)
+            terminal.result({"run": str(out), **scalars(trained.summary)})
+
+
+def scalars(summary: dict[str, Any]) -> dict[str, Any]:
+    """Its single values, without the tables."""
+    return {
+        name: value for name, value in summary.items() if not isinstance(value, dict | list | tuple)
+    }
 
 
 def require_training(command: str) -> None:

@@ -123,6 +123,7 @@ def counted(stage: str, total: int, progress: Progress | None) -> Callable[[int]
     """`progress` for those who report how much more was done."""
     if progress is None:
         return None
+    progress(stage, 0, total)
     done = 0
 
     def advance(count: int) -> None:

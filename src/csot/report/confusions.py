@@ -14,6 +14,8 @@ FAINT = 0.02
 """Share of a class below which no cell of an estimated noise matrix stands out."""
 RANDOM = 0.15
 """`association` of given and suggested labels below which mistakes look random."""
+EVEN = 0.1
+"""Relative spread below which the cells of a noise matrix are all the same to the eye."""
 FEWEST = 30
 """Flagged rows, and two per class, that it takes to call mistakes random."""
 MOST = 1000
@@ -62,9 +64,15 @@ def confusions(
     matrix, estimated = noise_matrix(coded, summary, drawn)
     random = mistakes_look_random(found, len(coded.names))
     outside = matrix * (1 - np.eye(len(matrix)))
-    if found and (random or float(outside.max(initial=0.0)) < FAINT):
+    if found and (random or is_even(matrix) or float(outside.max(initial=0.0)) < FAINT):
         return Confusions("found", found_matrix(found, drawn), random)
     return Confusions("estimated" if estimated else "counted", matrix, random)
+
+
+def is_even(matrix: Floats) -> bool:
+    """Whether an estimate (C, C) makes every mistake equally likely: it has nothing to show."""
+    wrong = matrix[~np.eye(len(matrix), dtype=bool)]
+    return len(matrix) >= 3 and bool(wrong.min() > (1 - EVEN) * wrong.max())
 
 
 def found_matrix(found: list[Pair], drawn: Ints) -> Floats:

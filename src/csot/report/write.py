@@ -116,8 +116,17 @@ def _next_steps(run: Run) -> dict[str, Any]:
     return {
         "files": [str(path) for path in files if path.exists()],
         "review": shlex.join(["csot", "review", str(run.path)]),
+        "apply": shlex.join(["csot", "apply", str(run.path)]) if _can_apply(run) else "",
         "again": clean_again(run, run.path / "verified.csv"),
     }
+
+
+def _can_apply(run: Run) -> bool:
+    """Whether the run is one of `csot clean` on files with one label per row."""
+    summary = run.read_summary()
+    source = summary.get("source")
+    on_files = isinstance(source, dict) and isinstance(source.get("path"), str)
+    return on_files and "method" not in summary and "n_annotators" not in summary
 
 
 def _facts(summary: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -134,7 +143,8 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]
     ):
         found = summary.get(key)
         if isinstance(found, dict) and found:
-            groups.append((caption, [(name, _value(value)) for name, value in found.items()]))
+            told = [(name, _value(value)) for name, value in found.items() if value is not None]
+            groups.append((caption, told))
     return groups
 
 

@@ -108,7 +108,7 @@ class Run:
             if not same and not force:
                 raise ValueError(
                     f"{run.path} holds a finished run of other data: "
-                    "choose a new folder, or use force to replace its results"
+                    "choose a new folder (`out`), or replace its results (`force`)"
                 )
             if not same:
                 for name in OUTPUTS:

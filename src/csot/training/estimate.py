@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from csot._core.text import duration
+
 STEPS = 3
 """Least number of steps to measure; the first one is left out, as it also allocates memory."""
 SECONDS = 1.0
@@ -114,15 +116,3 @@ class Estimate:
                 "(`limit`); an interrupted run goes on with `resume`",
                 stacklevel=2,
             )
-
-
-def duration(seconds: float) -> str:
-    """In words: 40 seconds, 12 minutes, 3.5 hours, 2.1 days."""
-    unit, size = "day", 86_400
-    for name, scale, limit in (("hour", 3600, 172_800), ("minute", 60, 5400), ("second", 1, 90)):
-        if seconds < limit:
-            unit, size = name, scale
-    count = seconds / size
-    shown = f"{count:.1f}" if unit in ("hour", "day") and count < 10 else f"{count:.0f}"
-    shown = shown.removesuffix(".0")
-    return f"{shown} {unit}{'' if shown == '1' else 's'}"

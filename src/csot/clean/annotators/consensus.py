@@ -22,7 +22,8 @@ from csot.clean.annotators.quality import (
 )
 from csot.clean.annotators.votes import Votes, encode_votes, is_long, plain
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.labels import encode_labels
+from csot.clean.inputs import check_probabilities
+from csot.clean.labels import check_same_index, encode_labels
 from csot.ot import ConvergenceWarning
 
 Floats = npt.NDArray[np.float64]
@@ -119,6 +120,13 @@ def find_consensus(
     random_state : int
         Of the cleaner.
     """
+    check_same_index(
+        votes=None if is_long(votes) else votes,
+        features=features,
+        pred_probs=pred_probs,
+        verified=verified,
+        groups=groups,
+    )
     class_names, pred_probs, features = _plain(class_names), _plain(pred_probs), _plain(features)
     if class_names is None and pred_probs is not None:
         class_names = _numbered_classes(votes, pred_probs)
@@ -276,9 +284,7 @@ def _checked_probs(pred_probs: Any, class_names: Any, votes: Votes) -> Floats | 
             "another order, or for classes without a vote"
         )
     _check_rows("pred_probs", probs, votes)
-    sums = probs.sum(1)
-    if not np.isfinite(sums).all() or (probs < 0).any() or np.abs(sums - 1).max() > 1e-2:
-        raise ValueError("pred_probs must be finite probabilities whose rows sum to 1")
+    check_probabilities(probs)
     return probs if class_names is None else probs[:, np.argsort(np.asarray(class_names))]
 
 

@@ -23,7 +23,7 @@ def find_method(name: str) -> type[Method]:
     known = method_names()
     if name not in known:
         raise ValueError(
-            f"method {name!r} is unknown{nearest(name, known)}; there are {listed(known, 20)}"
+            f"method {name!r} is unknown{nearest(name, known)}; there are {listed(known, 40)}"
         )
     module = import_module(f"csot.methods.{name}")
     defined = [
