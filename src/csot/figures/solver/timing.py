@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.solver.timing_cells import ESI, OURS, PAPER, REPEATS, VDA, Cell, measure
 from csot.figures.style import PAGE, Theme, new_figure, plain
-from csot.figures.timing_cells import ESI, OURS, PAPER, REPEATS, VDA, Cell, measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
