@@ -36,7 +36,7 @@ from rich.progress import track
 from rich.table import Table
 
 import csot
-from csot.figures.timing_cells import timing_problem
+from csot.figures.solver.timing_cells import timing_problem
 from csot.ot.inner import compiled
 from csot.ot.problem import Marginals
 from csot.ot.reduce import OneShard

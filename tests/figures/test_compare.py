@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from csot.figures.comparison import Comparison, best_last, latex, rows_for
-from csot.figures.comparison_files import draw_curves, write_comparison
+from csot.figures.comparison.comparison import Comparison, best_last, latex, rows_for
+from csot.figures.comparison.files import draw_curves, write_comparison
 from csot.figures.history import draw_history, write_history
 from csot.figures.svg import nice_ticks
 from figures.made_cells import write_cells

@@ -20,7 +20,7 @@ from csot.figures import (
     suspects,
     verified,
 )
-from csot.figures.reliability import wilson
+from csot.figures.verdicts.reliability import wilson
 from csot.runs import Run
 from figures.made_runs import CORRECTED, GIVEN, ISSUE, MATRIX, NAMES, SCORE, TRUE, made_run
 

@@ -94,8 +94,8 @@ def compare(
         require_training("csot compare")
         from csot import training
         from csot.data import Columns
-        from csot.figures.comparison import rows_for
-        from csot.figures.table_formats import align
+        from csot.figures.comparison.comparison import rows_for
+        from csot.figures.comparison.table_formats import align
 
         chosen, noises = split_list(methods, "--methods"), split_list(noise, "--noise")
         numbers = split_numbers(seeds, "--seeds")
@@ -195,8 +195,8 @@ def describe_plan(plan: Plan) -> str:
 
 def say_sweep(sweep: pd.DataFrame, terminal: Terminal) -> None:
     """One table per setting and method: values down, noises across."""
-    from csot.figures.comparison import cell_text
-    from csot.figures.table_formats import NOTHING, align
+    from csot.figures.comparison.comparison import cell_text
+    from csot.figures.comparison.table_formats import NOTHING, align
 
     for (setting, method), group in sweep.groupby(["setting", "method"], sort=False):
         noises, values = (list(dict.fromkeys(group[name])) for name in ("noise", "value"))

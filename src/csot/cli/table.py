@@ -47,9 +47,9 @@ def table(
     with Terminal(quiet, as_json) as terminal:
         from csot._core.atomic import write_text
         from csot._core.errors import nearest
-        from csot.figures.measured import read_measured
-        from csot.figures.results_table import results_table
-        from csot.figures.table_formats import FORMATS
+        from csot.figures.comparison.measured import read_measured
+        from csot.figures.comparison.results_table import results_table
+        from csot.figures.comparison.table_formats import FORMATS
 
         if form not in FORMATS:
             known = list(FORMATS)

@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Literal
 
 from csot._core.errors import listed, nearest
-from csot.figures.confusion import confusion
-from csot.figures.convergence import convergence
-from csot.figures.couplings import couplings, epsilons
-from csot.figures.curves import curves
 from csot.figures.drawing import Drawing
-from csot.figures.mappings import mappings
-from csot.figures.noise_matrices import noise_matrix
-from csot.figures.overview import overview
-from csot.figures.precision_recall import precision_recall
 from csot.figures.records import find_runs
-from csot.figures.reliability import reliability
-from csot.figures.sensitivity import sensitivity
-from csot.figures.stages import stages
-from csot.figures.suspects import suspects
-from csot.figures.times import epoch_time, total_time
-from csot.figures.timing import timing
-from csot.figures.timing_cells import OPTIONS, PAPER, QUICK, Cell
-from csot.figures.verified import verified
+from csot.figures.solver.convergence import convergence
+from csot.figures.solver.couplings import couplings, epsilons
+from csot.figures.solver.mappings import mappings
+from csot.figures.solver.overview import overview
+from csot.figures.solver.timing import timing
+from csot.figures.solver.timing_cells import OPTIONS, PAPER, QUICK, Cell
+from csot.figures.training.curves import curves
+from csot.figures.training.sensitivity import sensitivity
+from csot.figures.training.stages import stages
+from csot.figures.training.times import epoch_time, total_time
+from csot.figures.verdicts.confusion import confusion
+from csot.figures.verdicts.noise_matrices import noise_matrix
+from csot.figures.verdicts.precision_recall import precision_recall
+from csot.figures.verdicts.reliability import reliability
+from csot.figures.verdicts.suspects import suspects
+from csot.figures.verdicts.verified import verified
 from csot.runs.snapshots import Snapshot, read_snapshot, snapshot_epochs
 
 Needs = Literal["nothing", "snapshot", "training", "run", "truth"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from csot.figures.comparison.measured import run_record
+from csot.figures.comparison.sweep import Change, sweep_table
+from csot.figures.comparison.table_formats import NOTHING, escape
 from csot.figures.history import read_history
-from csot.figures.measured import run_record
-from csot.figures.sweep import Change, sweep_table
-from csot.figures.table_formats import NOTHING, escape
 from csot.runs import Run
 from csot.runs.accuracies import HELD_OUT
 

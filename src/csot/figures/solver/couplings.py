@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.mappings import BUDGETS
-from csot.figures.solved import plan_of
+from csot.figures.solver.mappings import BUDGETS
+from csot.figures.solver.solved import plan_of
+from csot.figures.solver.warm_digits import warm_digits
 from csot.figures.style import PAGE, Theme, matrix_panel, new_figure, plain
-from csot.figures.warm_digits import warm_digits
 from csot.ot.arrays import as_tensor
 from csot.ot.plan import Plan
 from csot.runs.snapshots import Snapshot

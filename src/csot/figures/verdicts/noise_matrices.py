@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot.figures.confusion import Truth, count_pairs, draw_shares
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.style import PAGE, Theme, new_figure
 from csot.figures.titles import titled_runs
+from csot.figures.verdicts.confusion import Truth, count_pairs, draw_shares
 from csot.runs import Run
 from csot.runs.findings import GIVEN
 from csot.runs.run import TRUTH

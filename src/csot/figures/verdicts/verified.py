@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from csot.figures.confusion import Truth
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.style import PAGE, Theme, new_figure, plain
 from csot.figures.titles import titled_runs
+from csot.figures.verdicts.confusion import Truth
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, NOTE, VERIFIED
 from csot.runs.noise import NoiseEstimate

@@ -12,10 +12,10 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from csot.figures.comparison import Comparison, row_texts
+from csot.figures.comparison.comparison import Comparison, row_texts
+from csot.figures.comparison.sweep_page import sweep_panels
+from csot.figures.comparison.table_formats import page_environment
 from csot.figures.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Tick, nice_ticks
-from csot.figures.sweep_page import sweep_panels
-from csot.figures.table_formats import page_environment
 
 MANY = 6
 """Methods from which each also gets a small panel of its own."""

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from csot.figures.measured import EPOCHS as MEASURED_EPOCHS
-from csot.figures.paper import paper_table
-from csot.figures.table_model import (
+from csot.figures.comparison.measured import EPOCHS as MEASURED_EPOCHS
+from csot.figures.comparison.table_model import (
     LAYOUTS,
     MEAN,
     PAPER,
@@ -19,7 +18,8 @@ from csot.figures.table_model import (
     ResultTable,
     Row,
 )
-from csot.figures.table_rows import measured_rows
+from csot.figures.comparison.table_rows import measured_rows
+from csot.figures.paper import paper_table
 
 
 def results_table(

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from csot.figures.table_model import MEASURED, ResultTable, Row
+from csot.figures.comparison.table_model import MEASURED, ResultTable, Row
 
 NOTHING = "-"
 LATEX = str.maketrans(

@@ -9,10 +9,16 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.plane import centroid_table, draw_mapping, mapping_legend, place, sample_table
-from csot.figures.solved import plan_of
+from csot.figures.solver.plane import (
+    centroid_table,
+    draw_mapping,
+    mapping_legend,
+    place,
+    sample_table,
+)
+from csot.figures.solver.solved import plan_of
+from csot.figures.solver.warm_digits import warm_digits
 from csot.figures.style import PAGE, Theme, bare, new_figure
-from csot.figures.warm_digits import warm_digits
 from csot.runs.snapshots import Snapshot
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from csot._core.atomic import atomic_write, write_text
-from csot.figures.comparison import Comparison, latex
-from csot.figures.comparison_page import comparison_page
-from csot.figures.measured import CELLS
+from csot.figures.comparison.comparison import Comparison, latex
+from csot.figures.comparison.measured import CELLS
+from csot.figures.comparison.page import comparison_page
+from csot.figures.comparison.sweep import draw_sweep
 from csot.figures.style import LIGHT, new_figure, plain, whole_numbers
-from csot.figures.sweep import draw_sweep
 from csot.runs.tables import write_csv
 
 if TYPE_CHECKING:

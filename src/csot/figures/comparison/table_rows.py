@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from csot.figures.table_model import MEASURED, Column, Figure, Layout, Note, Row
+from csot.figures.comparison.table_model import MEASURED, Column, Figure, Layout, Note, Row
 from csot.runs.accuracies import HELD_OUT
 
 LISTED_SETTINGS = 5

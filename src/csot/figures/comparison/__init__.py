@@ -1,0 +1,1 @@
+"""Comparisons of methods: the page, the curves, the sweeps, and tables beside the paper."""

@@ -1,0 +1,1 @@
+"""Figures of the solver: plans, mappings, convergence, time."""

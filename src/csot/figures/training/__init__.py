@@ -1,0 +1,1 @@
+"""Figures of training runs: curves, stages, settings, time."""

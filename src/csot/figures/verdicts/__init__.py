@@ -1,0 +1,1 @@
+"""Figures of what a run says about labels, against the truth or by itself."""
