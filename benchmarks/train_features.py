@@ -157,7 +157,7 @@ def plain(samples: Samples) -> np.ndarray[Any, Any]:
 def cells(
     tables: dict[str, Path], columns: Columns, seeds: int, work: Path, views: int | None
 ) -> Iterator[tuple[str, str, int, Callable[[], dict[str, float]]]]:
-    for seed, (noise, table), method in product(range(seeds), tables.items(), METHODS):
+    for method, seed, (noise, table) in product(METHODS, range(seeds), tables.items()):
         if method == "cleaner":
             yield noise, method, seed, partial(cleaned, table, columns, seed, work)
         else:

@@ -32,16 +32,15 @@ OnStep = Callable[[str, int, int], None]
 
 NOISE = "sym:0.8"
 EPOCHS = {
-    "epochs": 24,
-    "csot.warmup": 6,
-    "csot.supervised_epochs": 16,
-    "nce.warmup": 8,
-    "dividemix.warmup": 8,
+    "epochs": 20,
+    "csot.warmup": 5,
+    "csot.supervised_epochs": 14,
+    "nce.warmup": 7,
+    "dividemix.warmup": 7,
 }
 """Settings of the runs that are followed over the epochs."""
 SHORT = {"epochs": 12, "csot.warmup": 4, "csot.supervised_epochs": 8}
 """Of the runs whose last accuracy counts."""
-SHORT_NOISES = (NOISE, "asym:0.4")
 METHODS = ("csot", "nce", "dividemix")
 TRANSPORTS = ("csot@a", "csot@b", "csot@c", "csot")
 KAPPAS = (0.0, 1.0, 10.0, 100.0)
@@ -75,7 +74,7 @@ def demo_runs(group: DemoGroup, folder: Path, on_step: OnStep = lambda *_: None)
         cells = list_cells(names, [NOISE], [SEED])
         return DemoRuns(tuple(_trained(folder, EPOCHS, cells, on_step)))
     vary = {"csot.coherence": KAPPAS} if group == "kappa" else {"csot.epsilon": EPSILONS}
-    cells = list_cells(["csot"], SHORT_NOISES, [SEED], vary)
+    cells = list_cells(["csot"], [NOISE], [SEED], vary)
     return DemoRuns(tuple(_trained(folder, SHORT, cells, on_step)))
 
 

@@ -147,7 +147,7 @@ def run_of(data: Path, names: list[str]) -> Run:
 
 def test_the_report(data: Path) -> None:
     run = run_of(data, [*inside(data), *outside(data)])
-    with pytest.warns(UserWarning, match="5 pictures lie outside .*--allow-outside"):
+    with pytest.warns(UserWarning, match="5 pictures lie outside .*`allow_outside`"):
         write_report(run)
     kept = run.report_path.read_text().count("data:image/png;base64")
     assert kept == 5

@@ -100,7 +100,7 @@ def test_decisions_on_other_data_are_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "s", truth, names, rng, extra={"source": {"path": "/x/two.csv"}})
     for name in ("findings.csv", "summary.json", "run.json"):
         os.replace(tmp_path / "s" / name, tmp_path / "r" / name)
-    with pytest.raises(ValueError, match=r"decisions on /x/one.csv.*/x/two.csv.*--same-data"):
+    with pytest.raises(ValueError, match=r"decisions on /x/one.csv.*/x/two.csv.*`same_data`"):
         Session(other, "ana")
     Session(other, "ana", same_data=True).close()
     Session(other, "ana").close()

@@ -21,7 +21,7 @@ def test_the_command_stops_with_a_diagnosis(tmp_path: Path) -> None:
     assert "the loss is not finite in epoch 1, step" in line
     assert "learning rate 1e+09" in line
     assert "no checkpoint yet" in line
-    assert "Try a smaller --set learning_rate" in line
+    assert "with a smaller learning_rate or with clip=1" in line
 
 
 def test_weights_that_have_diverged_are_not_saved(tmp_path: Path) -> None:

@@ -15,8 +15,13 @@ from csot.data import DataError
 from csot.methods.csot import WARMUP
 from csot.training import Source, train
 from csot.training.build import rows_to_train_on
-from csot.training.knowledge import CleanedRun, compare_predictions, with_consensus
-from csot.training.loop import starting_posterior, unverified
+from csot.training.knowledge import (
+    CleanedRun,
+    compare_predictions,
+    starting_posterior,
+    unverified,
+    with_consensus,
+)
 from methods import tiny
 from training.quick import FEATURES, fails, planted
 

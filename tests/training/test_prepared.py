@@ -15,6 +15,7 @@ from csot.data import Columns, DataError
 from csot.data.samples import StoredViews
 from csot.embed.embedder import resolve_embedder
 from csot.embed.images import read_pixels
+from csot.nets import NetworkError, build_network
 from csot.training import Source
 from csot.training.config import DataConfig
 from csot.training.prepared import Place, read_pending
@@ -238,6 +239,22 @@ def test_what_photographs_start_from(
     assert (start.preset, start.settings) == (preset, settings)
 
 
+def test_a_file_of_weights_names_its_network(place: Path, tmp_path: Path) -> None:
+    """As another package saves a backbone with a classifier of its own."""
+    network = build_network("resnet8", shape=(3, 32, 32), num_classes=7)
+    state = {
+        key.replace("classifier.", "fc.").removeprefix("backbone."): value
+        for key, value in network.state_dict().items()
+    }
+    torch.save(state, tmp_path / "mine.pt")
+    given = {**NOTHING, "backbone": str(tmp_path / "mine.pt")}
+    start = choose_start(str(place / "photos"), Columns(), **given)
+    assert start.settings["network.name"] == "resnet8"
+    torch.save({"x": torch.zeros(3)}, tmp_path / "mine.pt")
+    with pytest.raises(NetworkError, match="holds the weights of none of"):
+        choose_start(str(place / "photos"), Columns(), **given)
+
+
 def test_names_keep_their_recipes() -> None:
     start = choose_start("cifar10", Columns(), **NOTHING)
     assert (start.preset, start.settings) == ("cifar10", {})
@@ -261,6 +278,8 @@ def test_what_features_cannot_have(place: Path, tmp_path: Path) -> None:
     where = Place(place / "photos", tmp_path, Columns())
     with pytest.raises(DataError, match="has a size of its own"):
         read_pending(where, DataConfig(**own, image_size=32))
+    with pytest.raises(DataError, match="by one process: leave out `devices`"):
+        read_pending(where, DataConfig(**own), devices=2)
     with pytest.raises(DataError, match="stored_views 2: only images"):
         read_pending(where, DataConfig(**own, stored_views=2))
     with pytest.raises(DataError, match="is for images and texts"):

@@ -194,15 +194,21 @@ def test_a_wrong_section(tmp_path: Path, section: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("epocs", "--set epocs: there is no such key; did you mean 'epochs'?"),
+        ("epocs", "`settings` epocs: there is no such key; did you mean 'epochs'?"),
         ("training.epocs", "did you mean 'training.epochs'?"),
-        ("name", "--set name is ambiguous: say training.network.name, training.optimiser.name"),
-        ("weights", "--set weights is ambiguous: say training.network.weights, settings.weights"),
-        ("xyz", "--set xyz: there is no such key"),
+        (
+            "name",
+            "`settings` name is ambiguous: say training.network.name, training.optimiser.name",
+        ),
+        (
+            "weights",
+            "`settings` weights is ambiguous: say training.network.weights, settings.weights",
+        ),
+        ("xyz", "`settings` xyz: there is no such key"),
     ],
 )
 def test_a_wrong_key_to_set(key: str, message: str) -> None:
-    with pytest.raises(ValueError, match="--set") as error:
+    with pytest.raises(ValueError, match="`settings`") as error:
         make_config("digits", "csot", preset="digits", overrides={key: 1})
     assert message in str(error.value)
 

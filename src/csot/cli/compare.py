@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from csot.training.cells import Cell
     from csot.training.compare import Plan
 
+UNSAID = ("quiet", "as_json", "jobs")
 SCORES = ("test_accuracy_last", "test_accuracy_best", "seconds")
 
 
@@ -158,7 +159,7 @@ def as_typed(context: typer.Context) -> str:
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE" or name in ("quiet", "jobs"):
+        if source is None or source.name != "COMMANDLINE" or name in UNSAID:
             continue
         value = context.params[name]
         if parameter.param_type_name == "argument":

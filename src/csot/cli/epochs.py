@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Number of epochs in a live table; all of them are in metrics.csv."""
-TIMED = 5.0
-"""Seconds after which it can be said how long a stage will take."""
 COLUMNS: dict[str, tuple[str, str]] = {
     "epoch": ("epoch", "{:.0f}"),
     "stage": ("stage", "{:.0f}"),
@@ -51,8 +48,6 @@ class Epochs:
         self._has_estimated = False
         self._stages = ExitStack()
         self._advance: Callable[[str, int, int], None] | None = None
-        self._stage, self._begun, self._known = "", 0.0, 0
-        self._timed: set[str] = set()
 
     def __enter__(self) -> Epochs:
         return self
@@ -73,18 +68,10 @@ class Epochs:
         self._terminal.say(words)
 
     def on_stage(self, stage: str, done: int, total: int) -> None:
-        """A bar; and once per stage, after some seconds, how long it will take."""
+        """What comes before the epochs, such as embedding images."""
         if self._advance is None:
             self._advance = self._stages.enter_context(self._terminal.stages())
         self._advance(stage, done, total)
-        now = time.perf_counter()
-        if stage != self._stage:
-            # What was known already comes first, and takes no time.
-            self._stage, self._begun, self._known = stage, now, done
-        elif stage not in self._timed and now - self._begun >= TIMED and done < total:
-            self._timed.add(stage)
-            left = (now - self._begun) / max(1, done - self._known) * (total - done)
-            self._terminal.say(f"{stage}: {total:,}, about {duration(left)} more")
 
     def on_ready(self, workload: Workload) -> None:
         self._stages.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from csot.cli.options import AllowOutside, Quiet
+from csot.cli.options import AllowOutside, AsJson, Quiet
 from csot.cli.terminal import Terminal
 from csot.cli.train import require_training
 
@@ -52,12 +52,17 @@ def figures(
     ] = False,
     allow_outside: AllowOutside = False,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draw figures as PNG and SVG, with the numbers behind them as CSV.
 
     What takes long is kept: the same command goes on where it stopped.
+
+    Example: csot figures list
+
+    Example: csot figures all run --theme dark
     """
-    with Terminal(quiet) as terminal:
+    with Terminal(quiet, as_json) as terminal:
         if name == "list":
             show_list(terminal)
             return
@@ -70,6 +75,7 @@ def figures(
             if name != "all" or not runs or entry.needs != "nothing"
         }
         themes = read_themes(theme)
+        drawn: dict[str, list[str]] = {}
         with terminal.stages() as on_step:
             given = Request(
                 tuple(runs or ()), truth, epoch, kept or out / KEPT, quick, allow_outside, on_step
@@ -84,8 +90,9 @@ def figures(
                     # Not every figure can be drawn from every run.
                     terminal.warn(f"{one} is left out: {error}")
                     continue
-                drawing.save(out, themes=themes)
+                drawn[one] = [str(path) for path in drawing.save(out, themes=themes)]
                 terminal.say(describe(drawing, out))
+        terminal.result(drawn)
 
 
 def request_for(entry: Entry, given: Request) -> Request:
@@ -133,3 +140,9 @@ def show_list(terminal: Terminal) -> None:
     for name, entry in FIGURES.items():
         table.add_row(name, entry.about, words[entry.needs])
     terminal.say(table)
+    terminal.result(
+        [
+            {"name": name, "about": entry.about, "needs": entry.needs}
+            for name, entry in FIGURES.items()
+        ]
+    )

@@ -46,7 +46,7 @@ class ProgressBar:
         if stage != self._stage:
             # A task of its own: the time left is by the speed of this stage alone.
             self._bars.remove_task(self._task)
-            self._stage, self._task = stage, self._bars.add_task(stage)
+            self._stage, self._task = stage, self._bars.add_task(stage, total=total)
         self._bars.update(self._task, completed=done, total=total)
 
     @contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from csot.cli.compare import split_list
+from csot.cli.options import AsJson, Quiet
 from csot.cli.terminal import Terminal
 
 
@@ -34,12 +35,16 @@ def table(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it there.")
     ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print a table of the paper from finished runs, each figure with its scale and hardware.
 
     Without RUN, --with-paper prints the paper's figures alone.
+
+    Example: csot table main digits-compare --with-paper --format latex
     """
-    with Terminal() as terminal:
+    with Terminal(quiet, as_json) as terminal:
         from csot._core.atomic import write_text
         from csot._core.errors import nearest
         from csot.figures.measured import read_measured
@@ -60,8 +65,9 @@ def table(
             epochs=split_list(epochs, "--epochs"),
         )
         text = FORMATS[form](made)
-        if out is None:
-            typer.echo(text, nl=False)  # not by rich: lines must not be wrapped
-        else:
+        if out is not None:
             write_text(out, text)
             terminal.say(f"table in {out}")
+        elif not (quiet or as_json):
+            typer.echo(text, nl=False)  # not by rich: lines must not be wrapped
+        terminal.result(made.tidy().to_dict("records"))

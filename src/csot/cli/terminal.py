@@ -43,17 +43,18 @@ EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
 PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 OPTIONS = frozenset(
     {
-        *("allow_outside", "annotator", "backbone", "class_prior", "data_dir", "download"),
-        *("duplicates", "embedder", "epochs", "features", "force", "from_clean", "group", "id"),
-        *("image", "image_size", "label", "limit", "merge_variants", "methods", "min_confidence"),
-        *("onnx", "out", "resume", "root", "rows", "seed", "test", "text", "torch_export"),
+        *("allow_outside", "allow_remote", "annotator", "backbone", "cache", "class_prior"),
+        *("data_dir", "devices", "download", "duplicates", "embedder", "epochs", "features"),
+        *("force", "from_clean", "group", "host", "id", "image", "image_size", "label", "limit"),
+        *("merge_variants", "methods", "min_confidence", "onnx", "out", "port", "resume"),
+        *("reviewer", "root", "rows", "same_data", "seed", "set", "test", "text", "torch_export"),
         *("truth", "vary", "verified", "votes", "with"),
     }
 )
 """Parameters of functions that are options of commands."""
 
 
-RENAMED = {"judge_with": "with", "n_rows": "rows"}
+RENAMED = {"judge_with": "with", "n_rows": "rows", "settings": "set"}
 
 
 def as_options(message: str) -> str:

@@ -78,18 +78,24 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
     table = tables["shares"]
     panels = list(dict.fromkeys(table["labels"]))
     names = list(dict.fromkeys(table["true"].astype(str)))
-    side = PAGE / max(2, len(panels))
-    figure = new_figure(PAGE, side + 0.25)
+    columns = len(panels) if len(panels) <= 3 else 2
+    rows = -(-len(panels) // columns)
+    figure = new_figure(PAGE, rows * (PAGE / max(2, columns) + 0.25))
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes[len(panels) :]:
+        axis.set_visible(False)
     image = None
-    for axis, title in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    for axis, title in zip(axes, panels, strict=False):
         mine = table[table["labels"] == title]
         shares = mine["share"].to_numpy().reshape(len(names), len(names))
         counts = mine["count"].to_numpy().reshape(len(names), len(names))
         right = np.trace(counts) / max(1, counts.sum())
-        image = draw_shares(axis, shares, names, theme, small=len(panels) > 2)
-        axis.set_title(f"{title} ({100 * right:.1f} % right)")
-        axis.set_xlabel(f"{title.partition(':')[0]} label")
-    figure.axes[0].set_ylabel("true label")
+        image = draw_shares(axis, shares, names, theme, small=columns > 2)
+        kind, _, method = title.partition(": ")
+        axis.set_title(f"{method or kind}: {100 * right:.1f} % right")
+        axis.set_xlabel(f"{kind} label")
+    for axis in axes[::columns]:
+        axis.set_ylabel("true label")
     assert image is not None
     bar = figure.colorbar(image, ax=figure.axes, shrink=0.75, pad=0.01)
     bar.set_label("share of the true class")

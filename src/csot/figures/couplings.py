@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EPSILONS = (0.01, 0.05, 0.1, 0.5)
 MOST_SAMPLES = 400
 """More columns than that are not seen as such: evenly spaced samples are drawn."""
-MOST_NAMED = 12
+MOST_NAMED = 5
 
 
 def couplings(
@@ -153,8 +153,9 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         image = matrix_panel(main, matrix.to_numpy()[:, shown], theme, largest=1.0)
         main.set_ylabel("class")
         main.set_xticks([])
-        if len(names) <= MOST_NAMED:
-            main.set_yticks(range(len(names)), names, fontsize=6)
+        # As many names as there is room for.
+        step = -(-len(names) // MOST_NAMED)
+        main.set_yticks(range(0, len(names), step), names[::step], fontsize=6)
         top = figure.add_subplot(grid[2 * number, 0])
         sums = rows[rows["plan"] == title].set_index("place")["row_sum"].iloc[shown]
         top.bar(range(len(shown)), sums, width=1.0, color=theme.colour(0))

@@ -112,10 +112,10 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
                     f"{value:.2g}", (value, at), xytext=(-6, -2.5), textcoords="offset points",
                     ha="right", fontsize=6,
                 )  # fmt: skip
-    for marker, method in (("1", VDA), ("2", ESI)):
+    for marker, method in (("o", VDA), ("s", ESI)):
         seconds = table[f"{method}_seconds_paper_A100"]
         axis.plot(
-            seconds, places, ls="", marker=marker, ms=7, color=theme.colour(6),
+            seconds, places, ls="", marker=marker, ms=5, mfc="none", color=theme.colour(6),
             label=f"{method} as published, A100",
         )  # fmt: skip
     axis.set_yticks(places, [f"({n}, {c})" for n, c in zip(table["N"], table["C"], strict=True)])

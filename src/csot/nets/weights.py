@@ -8,10 +8,11 @@ in them is executed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from csot._core.errors import FileError, naming
@@ -83,6 +84,26 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, Mapping) or not all(isinstance(v, Tensor) for v in content.values()):
         raise NetworkError(f"{path} holds no state_dict: save `model.state_dict()`")
     return {str(key): value for key, value in content.items()}
+
+
+def network_of(path: Path, candidates: Mapping[str, Callable[[], nn.Module]]) -> str:
+    """The name of the first candidate whose parameters a file holds, the classifier left aside."""
+    content = _without_prefix(read_weights(path))
+    for name, build in candidates.items():
+        with torch.device("meta"):
+            network = build()
+        found = _renamed(network, content)
+        wanted = {
+            key: value.shape
+            for key, value in network.state_dict().items()
+            if not _is_classifier(network, key) and not key.endswith("num_batches_tracked")
+        }
+        if all(key in found and found[key].shape == shape for key, shape in wanted.items()):
+            return name
+    raise NetworkError(
+        f"{path} holds the weights of none of {', '.join(candidates)} in their usual width: name "
+        "the network with network.name, and the file with network.weights"
+    )
 
 
 def _without_prefix(found: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -75,7 +75,7 @@ def thumbnails(names: Sequence[str], allowed: Containment, budget: int) -> Thumb
     if outside:
         warnings.warn(
             f"{outside:,} pictures lie outside of the data folder and are not in the report; "
-            "--allow-outside puts them in",
+            "`allow_outside` puts them in",
             UserWarning,
             stacklevel=2,
         )

@@ -196,7 +196,7 @@ def finished_summary(folder: Path, config: RunConfig) -> dict[str, Any] | None:
     kept = RunFolder(folder).read_config()
     if kept.identity() != config.identity():
         raise ValueError(
-            f"{folder} holds a run with other settings: choose another --out, or delete that folder"
+            f"{folder} holds a run with other settings: choose another `out`, or delete that folder"
         )
     return Run.open(folder).read_summary()
 

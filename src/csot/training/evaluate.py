@@ -18,7 +18,7 @@ from csot.training.checkpoint import Checkpoints
 
 TOP = 5
 """The label is among this many classes; said only where there are more."""
-REMEDY = "Try a smaller --set learning_rate, --set clip=1, or precision 32-true"
+REMEDY = "Try `settings` with a smaller learning_rate or with clip=1, or precision 32-true"
 
 
 class Evaluator:

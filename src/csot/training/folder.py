@@ -88,12 +88,12 @@ class RunFolder:
         if old.exists() and not force:
             if not resume:
                 raise ValueError(
-                    f"{self.path} holds a training run{self._reached()}: --resume goes on with it, "
-                    "--force starts anew, another --out leaves it alone"
+                    f"{self.path} holds a training run{self._reached()}: `resume` goes on with it, "
+                    "`force` starts anew, another `out` leaves it alone"
                 )
             self._check_same_settings(config)
         elif (self.path / MARKER).exists() and not force and self._is_used():
-            raise ValueError(f"{self.path} holds a run of another command: choose another --out")
+            raise ValueError(f"{self.path} holds a run of another command: choose another `out`")
         # Raises if the folder is not a run. With `force` no source is given, so that the results
         # of the old run are deleted: an unfinished new run must not be taken for it.
         Run.create(self.path, force=force, source=None if force else source)
@@ -173,7 +173,7 @@ class RunFolder:
             if theirs.get(key) != ours.get(key):
                 raise ValueError(
                     f"{self.path} was begun with {key}={theirs.get(key)!r}, now it is "
-                    f"{ours.get(key)!r}: resume with the same settings, or choose another --out"
+                    f"{ours.get(key)!r}: resume with the same settings, or choose another `out`"
                 )
 
 

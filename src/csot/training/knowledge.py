@@ -59,6 +59,21 @@ def with_consensus(data: TrainingData) -> TrainingData:
     return replace(data, posterior=torch.from_numpy(found.posterior).float())
 
 
+def unverified(data: TrainingData) -> Tensor:
+    """(N,) given labels, -1 where a label is missing or verified: verified rows are trained on."""
+    if data.verified is None:
+        return data.labels
+    return torch.where(data.verified >= 0, -1, data.labels)
+
+
+def starting_posterior(data: TrainingData) -> Tensor | None:
+    """What to start from, (N, C); a verified label is certain."""
+    if data.posterior is None or data.verified is None:
+        return data.posterior
+    certain = torch.nn.functional.one_hot(data.verified.clamp(min=0), len(data.class_names))
+    return torch.where(data.verified[:, None] >= 0, certain.to(data.posterior), data.posterior)
+
+
 @dataclass(frozen=True)
 class CleanedRun:
     """What a run of `csot clean` says about the rows of the training data.

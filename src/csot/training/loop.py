@@ -55,6 +55,7 @@ from csot.training.evaluate import (
 from csot.training.finetune import begin_epoch
 from csot.training.gate import HeldOutTest, check_held_out
 from csot.training.hardware import describe_hardware
+from csot.training.knowledge import starting_posterior, unverified
 from csot.training.snapshots import snapshot_epochs, snapshot_rows
 
 Record = dict[str, float]
@@ -266,21 +267,6 @@ def run_loop(
     )
 
 
-def unverified(data: TrainingData) -> Tensor:
-    """(N,) given labels, -1 where a label is missing or verified: verified rows are trained on."""
-    if data.verified is None:
-        return data.labels
-    return torch.where(data.verified >= 0, -1, data.labels)
-
-
-def starting_posterior(data: TrainingData) -> Tensor | None:
-    """What to start from, (N, C); a verified label is certain."""
-    if data.posterior is None or data.verified is None:
-        return data.posterior
-    certain = torch.nn.functional.one_hot(data.verified.clamp(min=0), len(data.class_names))
-    return torch.where(data.verified[:, None] >= 0, certain.to(data.posterior), data.posterior)
-
-
 def start_fabric(config: RunConfig) -> Fabric:
     """Set up devices and processes; under torchrun, as many as it has started."""
     machine = config.machine
@@ -357,7 +343,7 @@ def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> li
     found = checkpoints.load("last")
     if found is None:
         return []
-    with naming(checkpoints.folder, "a checkpoint of this run", "start anew with --force"):
+    with naming(checkpoints.folder, "a checkpoint of this run", "start anew with `force`"):
         history: list[Record] = found.state["history"]
         if [record["epoch"] for record in history] != list(range(1, found.epoch + 1)):
             raise ValueError("its history is not one record for each epoch")
@@ -392,7 +378,8 @@ def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterato
         return parts
 
     batches = map(fetch, steps)
-    return batches if data.root is None else prefetch(batches)
+    is_read = data.root is not None and data.train.kind == "images"
+    return prefetch(batches) if is_read else batches
 
 
 def selection_key(select_on: str | None, data: TrainingData) -> str:

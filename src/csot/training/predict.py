@@ -89,7 +89,7 @@ class Predictor:
         config, self._facts = folder.read_config(), folder.read_inputs()
         found = folder.checkpoints.load(checkpoint)
         if found is None:
-            raise ValueError(f"{folder.path} has no checkpoint yet: train it with --resume")
+            raise ValueError(f"{folder.path} has no checkpoint yet: train it with `resume`")
         self.epoch = found.epoch
         self._batch = config.training.evaluation_batch
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

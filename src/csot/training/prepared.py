@@ -37,6 +37,8 @@ EMBEDDED = "embedded"
 """Folder of a run for embeddings besides those of the training data itself."""
 MORE_VIEWS = 1
 """Views besides the plain one, where there are few images."""
+LARGE = 1e4
+"""Features up to here are kept in half precision."""
 AFFORDABLE = 40_000
 """Images that are embedded for views at most: minutes on a CPU."""
 OnStage = Callable[[str, int, int], None]
@@ -94,8 +96,9 @@ class Pending:
         views = [plain, *(self._view(number, plain, how, on_stage) for number in self._more())]
         samples: Samples = InMemory(to_float32(plain, self.place.path))
         if len(views) > 1:
-            # Half precision: the largest part of the memory that a run needs.
-            samples = StoredViews([torch.from_numpy(np.asarray(x, np.float16)) for x in views])
+            # Half precision where it can: this is most of the memory that a run needs.
+            kind = np.float16 if np.abs(plain).max() < LARGE else np.float32
+            samples = StoredViews([torch.from_numpy(np.asarray(x, kind)) for x in views])
         tests = [self._test(name, data, how, on_stage) for name, _, data in self.sets.tests]
         return assemble(self.sets, samples, tests, prepared=how.as_dict())
 
@@ -127,11 +130,12 @@ class Pending:
         return PlannedEmbedding(self.embedder, self.place.embeddings(self.embedder, name))
 
 
-def read_pending(place: Place, config: DataConfig) -> Pending:
+def read_pending(place: Place, config: DataConfig, devices: int = 1) -> Pending:
     """Read images or texts and their labels; nothing is embedded or written yet."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if devices > 1 or int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise DataError(
-            "features are computed by one process: start one, or name a network with `backbone`"
+            "features are computed and trained on by one process: leave out `devices`, or train a "
+            "network on the images with `backbone`"
         )
     if config.image_size is not None:
         raise DataError(

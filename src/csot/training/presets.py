@@ -253,9 +253,9 @@ def _path_of(key: str, method: str) -> list[str]:
         return key.split(".")
     if not found:
         ends = [name.rpartition(".")[2] for name in known]
-        raise ValueError(f"--set {key}: there is no such key{nearest(key, [*known, *ends])}")
+        raise ValueError(f"`settings` {key}: there is no such key{nearest(key, [*known, *ends])}")
     if len(found) > 1:
-        raise ValueError(f"--set {key} is ambiguous: say {listed(found)}")
+        raise ValueError(f"`settings` {key} is ambiguous: say {listed(found)}")
     return found[0].split(".")
 
 

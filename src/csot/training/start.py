@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,16 @@ from csot.embed import images as image_models
 from csot.embed import texts as text_models
 from csot.embed.preparation import medium_of
 from csot.nets.backbones import NETWORKS
+from csot.nets.build import build_network
+from csot.nets.weights import network_of
 from csot.training.finetune import is_pretrained
 from csot.training.presets import preset_for
 
 FEATURES, FINETUNE = "features", "finetune"
 """Presets: a small network on features, and a pretrained one that is trained on."""
+SUFFIXES = (".safetensors", ".pt", ".pth")
+SIDE = 299
+"""Pixels for which every network can be built."""
 NAMES = ("network.name", "training.network.name")
 """Settings that choose a network."""
 
@@ -88,6 +94,8 @@ def choose_start(
     if backbone is None and (medium != "images" or own is not None):
         return Start(own)
     name = backbone or image_models.NAME
+    if Path(name).suffix in SUFFIXES and Path(name).is_file():
+        return Start(own, {"network.name": find_network(Path(name)), "network.weights": name})
     if medium in ("columns", "arrays"):
         raise DataError(f"`backbone` {name} is for images and texts; {data} holds features")
     check_backbone(name)
@@ -103,6 +111,17 @@ def choose_start(
         return Start(preset or FEATURES, {"dataset.embedder": name}, _frozen_words(name, True))
     words = f"fine-tuning {name}: the head first, then the last blocks"
     return Start(preset or FINETUNE, {"network.name": name}, words, precision="auto")
+
+
+def find_network(weights: Path) -> str:
+    """The network of csot that a file of weights is of."""
+    shape = (3, SIDE, SIDE)
+    candidates = {
+        name: partial(build_network, name, shape=shape, num_classes=2)
+        for name in NETWORKS
+        if name != "mlp"
+    }
+    return network_of(weights, candidates)
 
 
 def check_backbone(name: str) -> None:

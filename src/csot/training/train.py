@@ -10,83 +10,28 @@ from typing import Any
 import pandas as pd
 from torch import Tensor, nn
 
-from csot._core.errors import DataError
 from csot._core.files import refuse_overlap
-from csot.data.datasets.registry import read_training_data
 from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
 from csot.figures import write_history
-from csot.methods import find_method
 from csot.methods.core.contract import Predictions
 from csot.report import write_report
 from csot.runs import Run
 from csot.training.build import IN_MEMORY, generator_for
 from csot.training.config import RunConfig
-from csot.training.finetune import is_pretrained, wanted_inputs
 from csot.training.folder import RunFolder, is_first_process
-from csot.training.knowledge import CleanedRun, with_consensus, with_verified
 from csot.training.loop import Progress, run_loop
-from csot.training.prepared import Place, read_pending
+from csot.training.prepared import read_pending
 from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
 from csot.training.snapshots import snapshot_writer
+from csot.training.source import Source as Source
+from csot.training.source import check_knowledge, read_source, with_knowledge
 from csot.training.start import Start, choose_start
 
 NOISE_STREAM = 17
 """Random stream of the label noise, distinct from all streams of the loop."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where to read the data from, if a name or path alone does not say it.
-
-    Parameters
-    ----------
-    data_dir : Path, optional
-        Folder of the named data sets; by default ``./data``.
-    test : Path, optional
-        Test data of the same kind as the training data.
-    columns : Columns, optional
-        Columns of a table.
-    root : Path, optional
-        Folder that image paths of a table are relative to; by default that of the table.
-    download : bool
-        Download a public data set that is missing.
-    allow_outside : bool
-        Read images that lie outside of the data folder.
-    cache : Path, optional
-        Folder that embeddings, and scaled copies of images, are kept in for several runs; by
-        default the run keeps its embeddings, and images are decoded anew.
-    verified : Path, optional
-        CSV file with the columns id and label: decisions that are final.
-    from_clean : Path, optional
-        A run of `csot.clean_dataset` on the same data: training starts from what it says about
-        each label, and from its embeddings.
-    """
-
-    data_dir: Path | None = None
-    test: Path | None = None
-    columns: Columns | None = None
-    root: Path | None = None
-    download: bool = False
-    allow_outside: bool = False
-    cache: Path | None = None
-    verified: Path | None = None
-    from_clean: Path | None = None
-
-    def place(self, path: Path, out: Path) -> Place:
-        """Where to read images or texts that are embedded."""
-        return Place(
-            path,
-            out,
-            self.columns or Columns(),
-            root=self.root,
-            test=self.test,
-            allow_outside=self.allow_outside,
-            cache=self.cache,
-            known=self.from_clean,
-        )
 
 
 @dataclass(frozen=True)
@@ -264,7 +209,8 @@ def train_configured(
 
     pending = None
     if data is None and config.dataset.embedder is not None:
-        pending = read_pending(source.place(Path(config.data), folder.path), config.dataset)
+        place = source.place(Path(config.data), folder.path)
+        pending = read_pending(place, config.dataset, config.machine.devices)
         prepare(pending.source)  # embeddings are kept in the folder
         data = pending.embed(callbacks.on_stage)
     original = read_source(config, source) if data is None else data
@@ -296,53 +242,6 @@ def train_configured(
         history=pd.DataFrame(finished.history),
         findings=folder.run().read_findings() if finished.is_first else pd.DataFrame(),
     )
-
-
-def read_source(config: RunConfig, source: Source) -> TrainingData:
-    """Read the data that a configuration names, as its network wants it."""
-    name, size = config.training.network.name, config.dataset.image_size
-    wanted = wanted_inputs(name) if is_pretrained(name) else None
-    if wanted is not None and Path(config.data).exists():
-        size = size or wanted.side
-    data = read_training_data(
-        config.data if not Path(config.data).exists() else Path(config.data),
-        data_dir=source.data_dir,
-        test=source.test,
-        columns=source.columns,
-        root=source.root,
-        image_size=size,
-        download=source.download,
-        allow_outside=source.allow_outside,
-        limit=config.dataset.limit,
-        whole=config.dataset.whole,
-        cache=source.cache,
-    )
-    if wanted is None or data.train.kind != "images":
-        return data
-    return replace(data, mean=wanted.mean, std=wanted.std)
-
-
-def check_knowledge(config: RunConfig, source: Source) -> None:
-    """Raise before any work is done if what is known of the labels cannot be used."""
-    if source.verified is not None and not source.verified.exists():
-        raise DataError(f"{source.verified} does not exist (`verified`)")
-    if source.from_clean is not None:
-        Run.open(source.from_clean)
-        if not find_method(config.method).uses_posterior:
-            raise DataError(
-                f"`from_clean` {source.from_clean}: {config.method} cannot start from "
-                "probabilities; leave it out, or train by csot"
-            )
-
-
-def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, CleanedRun | None]:
-    """Add what is known of the labels: verified ones, a consensus, the run of a cleaner."""
-    if source.verified is not None:
-        data = with_verified(data, source.verified)
-    if source.from_clean is None:
-        return with_consensus(data), None
-    cleaned = CleanedRun.read(source.from_clean, data)
-    return replace(data, posterior=cleaned.posterior), cleaned
 
 
 def with_noise(data: TrainingData, noisy: NoisyLabels) -> TrainingData:

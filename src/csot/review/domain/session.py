@@ -53,7 +53,7 @@ class Session:
     ) -> None:
         if not reviewer.strip() or len(reviewer) > NAME_LIMIT or not reviewer.isprintable():
             raise ValueError(
-                f"--reviewer {reviewer!r}: give a name of 1 to {NAME_LIMIT} printable characters"
+                f"`reviewer` {reviewer!r}: give a name of 1 to {NAME_LIMIT} printable characters"
             )
         self.reviewer = reviewer.strip()
         self.catalogue: Catalogue = load_catalogue(run)

@@ -116,7 +116,7 @@ class Store:
                     theirs = json.loads(found[0])["path"]
                 raise ValueError(
                     f"{self.path} holds decisions on {clip(str(theirs), 300)}, and the run "
-                    f"is now of {source.get('path')}: move the file away, or say --same-data if "
+                    f"is now of {source.get('path')}: move the file away, or say `same_data` if "
                     "the data only moved"
                 )
             base.execute("INSERT OR REPLACE INTO meta VALUES ('source', ?)", (wanted,))

@@ -89,8 +89,8 @@ class ReviewServer:
     ) -> None:
         if not is_loopback(host) and not allow_remote:
             raise ValueError(
-                f"--host {host} lets other machines in, over a connection that is not encrypted: "
-                "add --allow-remote if you mean it, or tunnel by ssh -L and leave --host out"
+                f"`host` {host} lets other machines in, over a connection that is not encrypted: "
+                "add `allow_remote` if you mean it, or tunnel by ssh -L and leave `host` out"
             )
         self.session = Session(run, reviewer, same_data, allow_outside)
         try:
@@ -161,7 +161,7 @@ def _bind(host: str, port: int | None) -> socket.socket:
                 host, wanted, type=socket.SOCK_STREAM
             )[0]
         except (socket.gaierror, OverflowError) as error:
-            raise ValueError(f"--host {host} --port {wanted} is not an address: {error}") from error
+            raise ValueError(f"`host` {host} `port` {wanted} is not an address: {error}") from error
         made = socket.socket(family, kind, protocol)
         try:
             if os.name == "posix":  # elsewhere it would let two servers share the port
@@ -173,7 +173,7 @@ def _bind(host: str, port: int | None) -> socket.socket:
             if port is None and wanted != 0 and error.errno == errno.EADDRINUSE:
                 continue
             raise OSError(
-                f"cannot listen on {host}:{wanted} ({error.strerror}): choose another --port, or "
+                f"cannot listen on {host}:{wanted} ({error.strerror}): choose another `port`, or "
                 "leave it out to take a free one"
             ) from error
         return made
