@@ -111,7 +111,7 @@ class Predictor:
         if how is not None and self.inputs.pixels is not None:
             assert how.embedder is not None
             body = PixelFeatures(how.embedder, how.divisor)
-        return Deployed(self._method.networks, self._plain, body).cpu().eval()
+        return Deployed(self._method.predicting, self._plain, body).cpu().eval()
 
     @property
     def wanted(self) -> Wanted:

@@ -335,14 +335,17 @@ class Method(nn.Module, ABC):
     def after_step(self, batch: Batch) -> None:
         """Update what depends on the new parameters, after the optimiser's step."""
 
+    @property
+    def predicting(self) -> nn.ModuleList:
+        """The networks that predict: all, or the first if they are `separate`."""
+        return self.networks[:1] if self.separate else self.networks
+
     def predict(self, inputs: Tensor) -> Tensor:
         """Return log-probabilities (B, C) of plain views (B, ...), in evaluation mode.
 
-        By default those of the sum of all networks' logits, or of the first one's if they are
-        `separate`.
+        By default those of the sum of the logits of the networks that are `predicting`.
         """
-        networks = self.networks[:1] if self.separate else self.networks
-        logits = [network(inputs).logits.float() for network in networks]
+        logits = [network(inputs).logits.float() for network in self.predicting]
         return torch.stack(logits).sum(0).log_softmax(-1)
 
     def judge(self) -> Judgement:
