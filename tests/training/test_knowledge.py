@@ -62,6 +62,8 @@ def test_verified_rows_are_final(verified: Path, tmp_path: Path) -> None:
     assert rows["note"].tolist() == ["verified"] * 4
     assert rows["confidence"].tolist() == [1.0] * 4
     assert rows["status"].tolist()[:3] == ["corrected", "corrected", "clean"]
+    with pytest.raises(ValueError, match=r"was begun with dataset\.verified='.*', now it is None"):
+        train(planted(), out=tmp_path / "run", settings=QUICK, resume=True)
 
 
 def test_verified_rows_are_trained_on_their_labels() -> None:

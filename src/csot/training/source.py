@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.runs import Run
+from csot.runs.run import FINDINGS
 from csot.training.config import RunConfig
 from csot.training.finetune import is_pretrained, wanted_inputs
 from csot.training.knowledge import CleanedRun, with_consensus, with_verified
@@ -104,6 +106,18 @@ def check_knowledge(config: RunConfig, source: Source) -> None:
                 f"`from_clean` {source.from_clean}: {config.method} cannot start from "
                 "probabilities; leave it out, or train by csot"
             )
+
+
+def record_knowledge(config: RunConfig, source: Source) -> RunConfig:
+    """The configuration with what identifies the files, so that `resume` notices other ones."""
+    files = {"verified": source.verified, "from_clean": None}
+    if source.from_clean is not None:
+        files["from_clean"] = source.from_clean / FINDINGS
+    digests = {
+        name: None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in files.items()
+    }
+    return config.model_copy(update={"dataset": config.dataset.model_copy(update=digests)})
 
 
 def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, CleanedRun | None]:

@@ -27,7 +27,7 @@ from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
 from csot.training.snapshots import snapshot_writer
 from csot.training.source import Source as Source
-from csot.training.source import check_knowledge, read_source, with_knowledge
+from csot.training.source import check_knowledge, read_source, record_knowledge, with_knowledge
 from csot.training.start import Start, choose_start
 
 NOISE_STREAM = 17
@@ -202,6 +202,7 @@ def train_configured(
     callbacks = progress or Progress()
     noise = parse_noise(config.noise)
     check_knowledge(config, source)
+    config = record_knowledge(config, source)
 
     def prepare(found: dict[str, str]) -> None:
         if is_first_process():
