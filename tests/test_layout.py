@@ -73,7 +73,7 @@ MUST_NOT_IMPORT: dict[str, set[str]] = {
 }
 WITHOUT_TORCH = ("_core", "runs", "audit", "report", "review")
 NEEDS_TORCH = ("csot._core.neighbours", "csot._core.ranks", "csot._core.threads")
-ONLY_FABRIC = "csot.training.loop"
+ONLY_FABRIC = "csot.training.hardware"
 FABRIC = ("lightning", "lightning_fabric")
 
 
@@ -257,7 +257,7 @@ def test_a_wrong_import_is_found(tmp_path: Path, file: str, text: str) -> None:
         ("ot/solve.py", "import torch\nfrom csot.ot import inner\nfrom . import gcg"),
         ("allocation.py", "from csot.ot.plan import Plan"),
         ("methods/deep/er.py", "from ...ot import plan\nfrom .._base import Method"),
-        ("training/loop.py", "from lightning_fabric import Fabric\nfrom csot import methods"),
+        ("training/hardware.py", "from lightning_fabric import Fabric\nfrom csot import methods"),
         ("runs/findings.py", "import pandas"),
         ("report/html.py", "from csot.runs import findings"),
         ("cli/app.py", "from csot import __version__, training\nimport csot.review.web.app"),

@@ -21,6 +21,7 @@ from csot.report import charts, confusions, numbers, write_report
 from csot.report import rows as report_rows
 from csot.report.coded import Coded, encode
 from csot.report.confusions import Confusions, Pair
+from csot.report.headline import headline
 from csot.report.rows import select_rows, suspicion_order
 from csot.report.thumbnails import Thumbnails, thumbnail, thumbnails
 from csot.runs import Run
@@ -82,7 +83,7 @@ def small() -> tuple[Coded, dict[str, Any]]:
 
 def test_the_headline_by_hand() -> None:
     coded, summary = small()
-    head = numbers.headline(coded, summary)
+    head = headline(coded, summary)
     assert (head.rows, head.labelled, head.issues, head.unlabelled) == (6, 5, 3, 1)
     assert (head.right, head.replaced, head.kept, head.uncertain) == (2, 2, 1, 1)
     assert sum(number for _, _, number in head.parts) == head.rows
@@ -91,9 +92,9 @@ def test_the_headline_by_hand() -> None:
     assert head.spread == pytest.approx(2 * variance**0.5)
     assert head.noise.rate == pytest.approx(2.7 / 5)
     assert head.informative
-    assert numbers.headline(coded, {**summary, "noise_rate": 0.25}).noise.rate == 0.25
+    assert headline(coded, {**summary, "noise_rate": 0.25}).noise.rate == 0.25
     said = {"noise_rate": 0.25, "warning": "Too weak.", "informative": False}
-    told = numbers.headline(coded, {**summary, **said})
+    told = headline(coded, {**summary, **said})
     assert (told.warning, told.informative) == ("Too weak.", False)
 
 

@@ -16,7 +16,7 @@ from torch import nn
 import csot
 from csot.training.config import MachineConfig
 from csot.training.finetune import build_pretrained, wanted_inputs
-from csot.training.loop import choose_precision
+from csot.training.hardware import choose_precision
 from image_files import write_image
 from training.quick import last_tensors, planted
 

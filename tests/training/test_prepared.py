@@ -19,7 +19,7 @@ from csot.nets import NetworkError, build_network
 from csot.training import Source
 from csot.training.config import DataConfig
 from csot.training.prepared import Place, read_pending
-from csot.training.start import choose_start
+from csot.training.starting_network import choose_start
 from image_files import write_image, write_noise_image
 from training.quick import command, fails
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from csot.methods.co_teaching import CoTeaching, CoTeachingSettings
 from csot.methods.core.batches import one_stream
 from csot.methods.core.contract import Batch, Role, Settings, Steps, Stream
-from csot.methods.parts.selection import total
+from csot.methods.parts.small_loss import total
 
 
 class CoTeachingPlusSettings(CoTeachingSettings):

@@ -19,7 +19,7 @@ from csot.methods.core.batches import one_stream
 from csot.methods.core.contract import Batch, Losses, Method, Role, Settings, Steps, Stream
 from csot.methods.core.networks import peer_logits
 from csot.methods.parts.losses import each_cross_entropy
-from csot.methods.parts.selection import mean_over
+from csot.methods.parts.small_loss import mean_over
 
 
 class DecouplingSettings(Settings):

@@ -1,7 +1,7 @@
 """DivideMix: labels of small loss are kept, the others are guessed, by two networks.
 
 Each network fits a mixture of two normal distributions to its losses; w_i is the posterior of the
-component of small losses (`parts/selection`), and labels with w_i > tau are kept. In its turn a
+component of small losses (`parts/small_loss`), and labels with w_i > tau are kept. In its turn a
 network trains on the other's division, by MixMatch (`parts/mixing`) with, p being mean predictions
 over two weak views,
 
@@ -32,7 +32,7 @@ from csot.methods.core.contract import (
 from csot.methods.core.networks import Turns, WarmupSettings
 from csot.methods.parts.losses import one_hot, refine
 from csot.methods.parts.mixing import Side, guess, linear_ramp, mean_probs, mixmatch
-from csot.methods.parts.selection import small_loss_posterior
+from csot.methods.parts.small_loss import small_loss_posterior
 
 
 class DivideMixSettings(WarmupSettings):

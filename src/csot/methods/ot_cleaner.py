@@ -38,7 +38,7 @@ from csot.methods.core.contract import (
 )
 from csot.methods.parts.losses import cross_entropy, each_cross_entropy
 from csot.methods.parts.noise_rate import NoiseRate
-from csot.methods.parts.selection import mean_over, smallest
+from csot.methods.parts.small_loss import mean_over, smallest
 from csot.ot.arrays import as_tensor
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve

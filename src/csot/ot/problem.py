@@ -3,7 +3,9 @@
     min  <-log P, Q> + kappa_P Omega^P(Q) + kappa_L Omega^L(Q) + epsilon <Q, log Q>
     s.t. Q >= 0,  Q1 <= a,  Q'1 = b = m * prior
 
-B problems of N samples and C classes are solved together; the shape is (B, C, N).
+Without the entropy it is CSOT (Eq. 6); with m = 1 structure-aware OT (Eq. 3); `csot.solve` lists
+the named problems. B problems of N samples and C classes are solved together; the shape is
+(B, C, N).
 """
 
 from __future__ import annotations

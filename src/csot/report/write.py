@@ -20,6 +20,7 @@ from csot._core.text import breakable
 from csot.report import charts, confusions, numbers
 from csot.report.annotators import annotator_section
 from csot.report.coded import encode
+from csot.report.headline import headline
 from csot.report.oddities import odd_data, odd_section
 from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
 from csot.report.thumbnails import has_pillow
@@ -76,7 +77,7 @@ def write_report(
     html = _environment().get_template("report.html")
     text = html.render(
         title=title or _title(summary) or run.path.resolve().name,
-        head=numbers.headline(coded, summary),
+        head=headline(coded, summary),
         names=coded.names,
         classes=[row for row in classes if row.number in listed],
         annotators=annotator_section(run.read_annotators(), summary),

@@ -37,8 +37,8 @@ class Evaluator:
     def __init__(self, plain: View, batch: int, device: torch.device, ranks: Ranks) -> None:
         self._plain = plain
         self._batch = batch
-        self._device = device
-        self._ranks = ranks
+        self.device = device
+        self.ranks = ranks
 
     def log_probs(
         self, module: nn.Module, predict: Callable[[Tensor], Tensor], samples: Samples
@@ -72,11 +72,11 @@ class Evaluator:
         rows: Tensor,
         chosen: tuple[View, torch.Generator] | None = None,
     ) -> list[Tensor]:
-        world = self._ranks.world
+        world = self.ranks.world
         # All shares must have the same size: some rows may be evaluated twice.
         padding = -len(rows) % world
         places = torch.cat([torch.arange(len(rows)), torch.zeros(padding, dtype=torch.long)])
-        places = places[self._ranks.share(len(places))]
+        places = places[self.ranks.share(len(places))]
         mine = rows.cpu()[places]
         # The plain view draws no random numbers, so its generator does not matter.
         view, generator = chosen or (self._plain, torch.Generator())
@@ -86,10 +86,10 @@ class Evaluator:
         with evaluating(module):
             for start in range(0, max(1, len(mine)), self._batch):
                 part = slice(start, start + self._batch)
-                inputs = samples.batch(mine[part]).to(self._device)
+                inputs = samples.batch(mine[part]).to(self.device)
                 collected.append(list(function(view(inputs, draws[part]))))
         outputs = [torch.cat(parts) for parts in zip(*collected, strict=True)]
-        return [self._ranks.gather(output)[: len(rows)] for output in outputs]
+        return [self.ranks.gather(output)[: len(rows)] for output in outputs]
 
 
 @contextmanager

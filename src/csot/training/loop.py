@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
-import torch.distributed as dist
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from csot._core.errors import listed, naming
 from csot._core.ranks import Ranks
+from csot.data.augment.views import Views
 from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.methods.core.contract import (
@@ -42,7 +38,7 @@ from csot.training.build import (
     rows_to_train_on,
 )
 from csot.training.checkpoint import Checkpoint, Checkpoints
-from csot.training.config import MachineConfig, RunConfig, learning_rate
+from csot.training.config import RunConfig, learning_rate
 from csot.training.estimate import Estimate, Workload
 from csot.training.evaluate import (
     Evaluator,
@@ -54,7 +50,7 @@ from csot.training.evaluate import (
 )
 from csot.training.finetune import begin_epoch
 from csot.training.gate import HeldOutTest, check_held_out
-from csot.training.hardware import describe_hardware
+from csot.training.hardware import describe_hardware, start_fabric
 from csot.training.knowledge import starting_posterior, unverified
 from csot.training.snapshots import snapshot_epochs, snapshot_rows
 
@@ -140,24 +136,7 @@ def run_loop(
     rows = rows_to_train_on(
         unverified(data), training.holdout, generator_for(seed, HOLDOUT), training.holdout_least
     )
-    context = Context(
-        labels=data.targets.to(fabric.device),
-        rows=rows,
-        num_classes=len(data.class_names),
-        epochs=training.epochs,
-        batch_size=training.batch_size,
-        views=views,
-        make_network=network_factory(
-            data, training, seed, compiled=config.machine.compile, module=module
-        ),
-        predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
-        ranks=ranks,
-        locked=None if data.verified is None else data.verified >= 0,
-        posterior=starting_posterior(data),
-    )
-    context.predict_weak = lambda network, wanted: evaluator.predictions(
-        network, data.train, wanted, views.weak, context.generator
-    )
+    context = make_context(config, data, rows, views, evaluator, module)
     key = selection_key(training.select_on, data)
     kind = find_method(config.method)
     with seeded(seed):
@@ -245,16 +224,7 @@ def run_loop(
     method.eval()
     with torch.no_grad():
         judgement = method.judge()
-    tested = None
-    predicted = torch.full((len(data),), -1)
-    held = held_out(len(data), rows).nonzero()[:, 0]
-    asked = held if data.posterior is None else torch.arange(len(data))
-    if len(asked):
-        found = evaluator.log_probs(method, method.predict, data.train.subset(asked))
-        predicted[asked] = found.argmax(-1).cpu()
-    if len(held):
-        generator = generator_for(seed, GATE)
-        tested = check_held_out(predicted[held], data.labels[held], generator)
+    predicted, tested = predict_training_rows(method, data, rows, evaluator, seed)
     return Finished(
         history,
         best_epoch(history, key),
@@ -267,48 +237,51 @@ def run_loop(
     )
 
 
-def start_fabric(config: RunConfig) -> Fabric:
-    """Set up devices and processes; under torchrun, as many as it has started."""
-    machine = config.machine
-    devices = int(os.environ.get("LOCAL_WORLD_SIZE", machine.devices))
-    processes = int(os.environ.get("WORLD_SIZE", devices))
-    # Buffers are batch statistics of each process, or per-sample state that methods keep in sync.
-    parallel = DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
-    fabric = Fabric(
-        accelerator=machine.accelerator,
-        devices=devices,
-        num_nodes=max(1, processes // devices),
-        precision=choose_precision(machine),
-        strategy=parallel if processes > 1 else "auto",
+def make_context(
+    config: RunConfig,
+    data: TrainingData,
+    rows: Tensor,
+    views: Views,
+    evaluator: Evaluator,
+    module: nn.Module | None,
+) -> Context:
+    """What the method is given: labels, rows, views, and how to evaluate its networks."""
+    training = config.training
+    context = Context(
+        labels=data.targets.to(evaluator.device),
+        rows=rows,
+        num_classes=len(data.class_names),
+        epochs=training.epochs,
+        batch_size=training.batch_size,
+        views=views,
+        make_network=network_factory(
+            data, training, config.seed, compiled=config.machine.compile, module=module
+        ),
+        predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
+        ranks=evaluator.ranks,
+        locked=None if data.verified is None else data.verified >= 0,
+        posterior=starting_posterior(data),
     )
-    fabric.launch()
-    if processes > 1:
-        atexit.register(destroy_process_group)
-    fabric.barrier()  # the first process prepared the folder before it reached this line
-    if config.training.batch_size % fabric.world_size:
-        raise ValueError(
-            f"batch_size {config.training.batch_size} cannot be shared by {fabric.world_size} "
-            "processes: choose a multiple of their number"
-        )
-    return fabric
+    context.predict_weak = lambda network, wanted: evaluator.predictions(
+        network, data.train, wanted, views.weak, context.generator
+    )
+    return context
 
 
-def choose_precision(machine: MachineConfig) -> Literal["32-true", "16-mixed", "bf16-mixed"]:
-    """As asked for; "auto" is mixed precision on a GPU."""
-    if machine.precision != "auto":
-        return machine.precision
-    if machine.accelerator not in ("auto", "cuda", "gpu") or not torch.cuda.is_available():
-        return "32-true"
-    return "bf16-mixed" if torch.cuda.is_bf16_supported() else "16-mixed"
-
-
-def destroy_process_group() -> None:
-    """Stop the threads of the process group before the interpreter exits.
-
-    Fabric does so for NCCL only; with Gloo a process sometimes aborts at exit.
-    """
-    if dist.is_initialized():
-        dist.destroy_process_group()
+def predict_training_rows(
+    method: Method, data: TrainingData, rows: Tensor, evaluator: Evaluator, seed: int
+) -> tuple[Tensor, HeldOutTest | None]:
+    """Predicted classes (N,) as in `Finished`, and the test on held-out labels."""
+    predicted = torch.full((len(data),), -1)
+    held = held_out(len(data), rows).nonzero()[:, 0]
+    asked = held if data.posterior is None else torch.arange(len(data))
+    if len(asked):
+        found = evaluator.log_probs(method, method.predict, data.train.subset(asked))
+        predicted[asked] = found.argmax(-1).cpu()
+    if not len(held):
+        return predicted, None
+    generator = generator_for(seed, GATE)
+    return predicted, check_held_out(predicted[held], data.labels[held], generator)
 
 
 def workload_of(config: RunConfig, method: Method, rows: int, device: str, done: int) -> Workload:

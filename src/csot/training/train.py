@@ -28,7 +28,7 @@ from csot.training.results import write_results
 from csot.training.snapshots import snapshot_writer
 from csot.training.source import Source as Source
 from csot.training.source import check_knowledge, read_source, record_knowledge, with_knowledge
-from csot.training.start import Start, choose_start
+from csot.training.starting_network import Start, choose_start
 
 NOISE_STREAM = 17
 """Random stream of the label noise, distinct from all streams of the loop."""

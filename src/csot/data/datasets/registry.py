@@ -1,4 +1,7 @@
-"""Training data by the name of a data set, or by a path. The files of this folder are the names."""
+"""Training data by the name of a data set, or by a path. The files of this folder are the names.
+
+To add a data set, add a file (see `csot.data.datasets`); nothing is registered by hand.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from csot.methods.parts.losses import (
     prior_penalty,
     sharpen,
 )
-from csot.methods.parts.selection import mean_over
+from csot.methods.parts.small_loss import mean_over
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 A decision is committed with synchronous=FULL before `append` returns, so neither a killed process
 nor a power cut takes back what a page has confirmed. Nothing is ever deleted: undoing is a fact of
-its own. Several servers may write to one log at the same time.
+its own. Several servers may write to one log at the same time. All that the review writes is listed
+in `csot.review`.
 """
 
 from __future__ import annotations

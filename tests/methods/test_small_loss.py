@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from csot._core.ranks import Ranks
-from csot.methods.parts.selection import mean_over, smallest, total
+from csot.methods.parts.small_loss import mean_over, smallest, total
 
 
 class Simulated(Ranks):
