@@ -153,7 +153,10 @@ def test_rows_of_a_table(tmp_path: Path, command: str) -> None:
         from csot.data import Columns
         from csot.training import Source
 
-        source = Source(columns=Columns(label="kind"))
+        rows.assign(key=[f"k{row}" for row in range(len(rows))]).to_csv(
+            tmp_path / "t.csv", index=False
+        )
+        source = Source(columns=Columns(label="kind", id="key"))
         settings = {**FEATURES, "epochs": 8}
         csot.train(
             tmp_path / "t.csv",
@@ -162,6 +165,10 @@ def test_rows_of_a_table(tmp_path: Path, command: str) -> None:
             source=source,
             settings=settings,
         )
+        # Label and ids are in the columns that the run was trained with.
+        again = csot.training.predict(out, tmp_path / "t.csv")
+        assert list(again.ids[:2]) == ["k0", "k1"]
+        assert again.accuracy is not None
     else:
         csot.clean_dataset(tmp_path / "t.csv", label="kind", out=out)
     model = csot.load(out)

@@ -61,7 +61,8 @@ def test_verified_rows_are_final(verified: Path, tmp_path: Path) -> None:
     assert rows["corrected_label"].tolist() == truth
     assert rows["note"].tolist() == ["verified"] * 4
     assert rows["confidence"].tolist() == [1.0] * 4
-    assert rows["status"].tolist()[:3] == ["corrected", "corrected", "clean"]
+    assert rows["status"].tolist() == ["corrected", "corrected", "clean", "corrected"]
+    assert not rows["is_label_issue"].any()  # as csot clean has it: a person has decided
     with pytest.raises(ValueError, match=r"was begun with dataset\.verified='.*', now it is None"):
         train(planted(), out=tmp_path / "run", settings=QUICK, resume=True)
 

@@ -10,6 +10,7 @@ import yaml
 from csot._core.noise_text import canonical_noise
 from csot.cli.train import parse_settings
 from csot.methods import find_method, method_names
+from csot.methods.parts.csot_settings import CsotSettings
 from csot.training.presets import (
     make_config,
     merged,
@@ -273,3 +274,16 @@ def test_views_of_the_originals() -> None:
     clothing = make_config("clothing1m", "csot", preset="clothing1m")
     assert (clothing.training.subset, clothing.training.views.cutout) == (1000, 112)
     assert (clothing.dataset.whole, clothing.training.select_on) == (True, None)
+
+
+@pytest.mark.parametrize("preset", ["digits", "embeddings", "cifar10-small", "features"])
+@pytest.mark.parametrize("variant", ["paper", "published"])
+def test_a_variant_that_is_asked_for_decides(preset: str, variant: str) -> None:
+    found = make_config("digits", "csot", preset=preset, overrides={"variant": variant}).settings
+    plain = CsotSettings.model_validate({"variant": variant}).model_dump(mode="json")
+    assert {key: found[key] for key in CsotSettings.by_variant} == {
+        key: plain[key] for key in CsotSettings.by_variant
+    }
+    own = make_config("digits", "csot", preset=preset).settings
+    assert found["warmup"] == own["warmup"]
+    assert own["variant"] == "default"

@@ -119,6 +119,8 @@ class RunInputs:
         """A path, or the name of a data set for its test set; images and texts also as a table."""
         if self.prepared is None:
             assert not isinstance(data, pd.DataFrame)
+            if is_table(Path(data)):
+                columns = self._columns(columns or Columns(), Path(data))
             return read_inputs(
                 data,
                 self.wanted,

@@ -173,8 +173,12 @@ def make_config(
         "settings": settings,
         "machine": dict(machine or {}),
     }
-    for key, value in (overrides or {}).items():
-        _put(values, _path_of(key, method), value)
+    changes = [(_path_of(key, method), value) for key, value in (overrides or {}).items()]
+    if ["settings", "variant"] in [path for path, _ in changes]:
+        decided = find_method(method).Settings.by_variant
+        values["settings"] = {key: settings[key] for key in settings if key not in decided}
+    for path, value in changes:
+        _put(values, path, value)
     config = checked(RunConfig, values, "configuration")
     complete = checked(find_method(method).Settings, config.settings, f"settings of {method}")
     return config.model_copy(update={"settings": complete.model_dump(mode="json")})

@@ -53,7 +53,8 @@ def findings_of(
     given = data.labels.numpy()
     verified = np.full(len(given), -1) if data.verified is None else data.verified.numpy()
     decided = verified >= 0
-    posterior = believing(judgement.posterior.double().cpu().numpy(), verified)
+    judged = judgement.posterior.double().cpu().numpy()
+    posterior = believing(judged, verified)
     best = posterior.argmax(1)
     labelled = given >= 0
     trusted = (judgement.trusted.cpu().numpy() & informative) | decided
@@ -63,6 +64,7 @@ def findings_of(
     corrected = np.where(changes | ~labelled, best, given)
     status = np.where(changes, "corrected", "clean").astype(object)
     status[~trusted | ~labelled] = "uncertain"
+    status[decided & (best != given)] = "corrected"
     confidence = posterior[np.arange(len(given)), corrected]
     scores = judgement.scores.double().cpu().numpy() if informative else confidence
     scores = np.where(decided, verified == given, scores)
@@ -81,9 +83,9 @@ def findings_of(
     return findings_table(
         pd.Index(data.ids, dtype=object),
         given=names[given],
-        predicted=names[best],
+        predicted=names[judged.argmax(1)],
         corrected=names[corrected],
-        is_issue=changes,
+        is_issue=changes & ~decided,
         score=np.where(labelled, scores, confidence),
         confidence=confidence,
         status=status,

@@ -31,6 +31,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    by_variant: ClassVar[frozenset[str]] = frozenset()
+    """Settings that a variant decides: those of a preset give way to a variant that is asked for."""
+
 
 class Role(Enum):
     """What the rows of a stream are used for."""

@@ -5,7 +5,7 @@ The numbers in brackets are those of the table of options in docs/train.md.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -55,6 +55,7 @@ class CsotSettings(Settings):
     code, `plus` adds what helps beyond the paper.
     """
 
+    by_variant: ClassVar[frozenset[str]] = frozenset().union(*VARIANTS.values())
     variant: Literal["default", "paper", "published", "plus"] = "default"
 
     # Stages.
