@@ -74,7 +74,7 @@ def test_a_longer_plan_begins_with_the_shorter() -> None:
     np.testing.assert_array_equal(long.rows[:50], short.rows)
     assert len(set(long.rows)) == 200
     assert len(draw_plan(population, 9999, 5)) == 2000, "at most all rows"
-    with pytest.raises(ValueError, match=r"n_rows=3: this run has .* strata"):
+    with pytest.raises(ValueError, match=r"`n_rows` is 3: this run has .* strata"):
         draw_plan(population, 3, 5)
 
 

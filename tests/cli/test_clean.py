@@ -395,7 +395,7 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("csot.clean.dataset.read_data", interrupted)
+    monkeypatch.setattr("csot.clean.steps.read_data", interrupted)
     result = csot("clean", small_npz(folder), "--out", "run")
     assert result.exit_code == 130
     assert "the same command goes on" in result.stderr

@@ -138,7 +138,7 @@ def test_a_table_of_numbers(tmp_path: Path, ending: str) -> None:
 
 def test_texts_are_not_trained_on(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("text,label\na,x\nb,y\nc,x\nd,y\n")
-    with pytest.raises(DataError, match="embed them first"):
+    with pytest.raises(DataError, match="trained on as features"):
         read_training_data(tmp_path / "t.csv", columns=Columns(label="label", text="text"))
 
 

@@ -296,7 +296,7 @@ def test_sixteen_bits_are_not_all_white(tmp_path: Path) -> None:
 def test_other_machines_need_a_flag(tmp_path: Path) -> None:
     run = rows_run(tmp_path, 50, 3)
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
-        with pytest.raises(ValueError, match=f"--host {host} .*--allow-remote"):
+        with pytest.raises(ValueError, match=f"`host` {host} .*`allow_remote`"):
             ReviewServer(run, reviewer="ana", host=host)
     with serving(run, host="0.0.0.0", allow_remote=True) as (server, entered):
         assert socket.gethostname() in server.url

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from csot._core.atomic import atomic_write
+from csot._core.atomic import atomic_write, remove_partials
 from csot._core.errors import FileError, naming
 from csot._core.files import open_zip, read_member
 
@@ -102,6 +102,11 @@ def clear_snapshots(run: Path) -> None:
     """Delete those of an earlier run."""
     for epoch in snapshot_epochs(run):
         snapshot_path(run, epoch).unlink()
+
+
+def clear_partials(run: Path) -> None:
+    """Delete what a killed process left half-written."""
+    remove_partials(run / FOLDER)
 
 
 def write_snapshot(run: Path, epoch: int, snapshot: Snapshot) -> Path:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Predictions
-from csot.runs.snapshots import Snapshot, write_snapshot
+from csot.runs.snapshots import Snapshot, clear_partials, write_snapshot
 
 MOST_EPOCHS = 12
 """Snapshots of a run: dense at first, when features change fastest."""
@@ -32,6 +32,7 @@ def snapshot_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tenso
 
 def snapshot_writer(folder: Path, data: TrainingData) -> Callable[[int, Tensor, Predictions], None]:
     """A function that writes the snapshot of an epoch to ``folder``."""
+    clear_partials(folder)
 
     def write(epoch: int, rows: Tensor, seen: Predictions) -> None:
         rows = rows.cpu()
