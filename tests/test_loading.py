@@ -82,6 +82,7 @@ def check_images(model: csot.LoadedRun, folder: Path) -> np.ndarray:
         np.testing.assert_allclose(model.predict_proba(inputs), expected, atol=1e-6)
     one = model.predict_proba(opened[0])
     np.testing.assert_allclose(one, expected[:1], atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(pixels[0]), one, atol=1e-6)
     np.testing.assert_allclose(model.predict_proba(str(paths[0])), one, atol=1e-6)
     whole = model.predict_proba(folder / "data")
     assert whole.shape == (60, 2)

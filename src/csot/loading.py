@@ -88,12 +88,16 @@ class LoadedRun(ABC):
         inputs : path, list, array, tensor or DataFrame
             The path of a folder, a table or arrays, as `csot predict` takes it; or, by what the
             run takes: image files or PIL images (a list, or one), uint8 images (N, H, W, 3) or
-            (N, 3, H, W); texts (a list, or one); features (N, D); rows of a table.
+            (N, 3, H, W), or one (H, W, 3); texts (a list, or one); features (N, D); rows of a
+            table.
         """
         if isinstance(inputs, pd.DataFrame):
             return self._frame(inputs)
         if isinstance(inputs, np.ndarray | Tensor):
-            return self._array(np.asarray(inputs.cpu() if isinstance(inputs, Tensor) else inputs))
+            array = np.asarray(inputs.cpu() if isinstance(inputs, Tensor) else inputs)
+            # One image in colour, not grey images of three columns.
+            is_one = self.medium == "images" and array.ndim == 3 and array.shape[-1] == 3
+            return self._array(array[None] if is_one else array)
         if isinstance(inputs, str | Path):
             if self.medium == "texts" and not _exists(inputs):
                 return self._frame_of([str(inputs)])

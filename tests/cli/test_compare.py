@@ -119,6 +119,13 @@ def test_the_table_of_the_paper_as_a_file(tmp_path: Path) -> None:
     wanted = ["table", "clothing1m", "--with-paper", "--format", "latex", "--out", str(out)]
     assert CliRunner().invoke(app, wanted).exit_code == 0
     assert r"\textsl{75.16}" in out.read_text()
+    out.write_text("mine")
+    done = CliRunner().invoke(app, wanted)
+    assert done.exit_code == 2
+    assert "exists: --force replaces it" in " ".join(done.output.split())
+    assert out.read_text() == "mine"
+    assert CliRunner().invoke(app, [*wanted, "--force"]).exit_code == 0
+    assert out.read_text() != "mine"
 
 
 @pytest.mark.parametrize(

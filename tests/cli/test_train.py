@@ -90,9 +90,11 @@ def test_a_folder_of_the_cleaner(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", features=features, labels=labels)
     out = tmp_path / "run"
     assert command("clean", tmp_path / "d.npz", "--out", out).exit_code == 0
-    line = fails("train", *SHORT, "--out", out)
-    assert "holds a run of another command: choose another --out" in line
+    for force in ((), ("--force",)):
+        line = fails("train", *SHORT, "--out", out, *force)
+        assert "holds a run of another command: choose another --out" in line
     assert (out / "summary.json").exists()
+    assert (out / "cleaner.npz").exists()
 
 
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:

@@ -99,6 +99,16 @@ def test_annotators_of_label_studio_are_votes(tmp_path: Path) -> None:
         read_verified(path, found)
 
 
+def test_other_controls_of_a_label_studio_project(tmp_path: Path) -> None:
+    choices = [("quality", ["blurred", "dark"]), ("label", ["10"]), ("quality", ["3"])]
+    result = [{"from_name": name, "value": {"choices": chosen}} for name, chosen in choices]
+    one = {"annotations": [{"result": result}], "data": {"sample_id": "0"}}
+    (tmp_path / "v.json").write_text(json.dumps([one]))
+    found = data(tmp_path)
+    verified = dict(zip(found.ids, read_verified(tmp_path / "v.json", found), strict=True))
+    assert {key: label for key, label in verified.items() if label is not None} == {"0": 10}
+
+
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [

@@ -146,3 +146,26 @@ def test_a_shared_folder_keeps_other_samples(tmp_path: Path) -> None:
     assert calls == ["a", "bb", "ccc", "dddd"]
     assert cache().embed(["ccc", "a", "dddd"])[:, 0].tolist() == [3.0, 1.0, 4.0]
     assert calls == ["a", "bb", "ccc", "dddd"]
+
+
+def test_runs_that_share_a_folder_at_the_same_time(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def embed(texts: list[str]) -> npt.NDArray[np.float64]:
+        calls.extend(texts)
+        if "5" in texts:  # another run writes while this one embeds
+            cache().embed(["9", "8"])
+        return np.array([[float(text)] for text in texts])
+
+    def cache() -> EmbeddingCache:
+        return EmbeddingCache(tmp_path, Embedder("own", "1", embed, 10), tmp_path, keep=True)
+
+    cache().embed(["1", "2", "3", "4"])
+    one = cache()
+    cache().embed(["4", "3", "9"])
+    assert one.embed(["1", "2", "3", "4"])[:, 0].tolist() == [1, 2, 3, 4]
+    assert one.embed(["1", "2", "3", "4", "5"])[:, 0].tolist() == [1, 2, 3, 4, 5]
+    everything = ["9", "1", "8", "5", "3", "2", "4"]
+    assert cache().embed(everything)[:, 0].tolist() == [9, 1, 8, 5, 3, 2, 4]
+    assert sorted(calls) == sorted(everything)
+    assert len(list(tmp_path.glob("*.npy"))) == 1

@@ -1,10 +1,14 @@
 """Random views of pictures: the same wherever the picture lies."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from csot.data import DataError
+from csot.embed import timm_models
 from csot.embed.embedder import has_views, resolve_embedder
 from csot.embed.windows import LEAST_AREA, window
 
@@ -50,3 +54,19 @@ def test_only_our_own_embedders_have_views() -> None:
     assert not has_views("texts", None)
     with pytest.raises(DataError, match="has no views"):
         resolve_embedder("images", "package.module:embed", view=1)
+
+
+def test_models_of_timm_see_each_view_once(
+    tmp_path: Path, picture: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of our own in the place of one of timm, which is not needed for it."""
+    picture.save(tmp_path / "a.png")
+    seen: list[bytes] = []
+
+    def prepare(image: Image.Image) -> torch.Tensor:
+        seen.append(image.tobytes())
+        return torch.ones(4)
+
+    monkeypatch.setitem(timm_models._LOADED, "own", (torch.nn.Linear(4, 2), prepare))
+    timm_models.embed_by_timm([tmp_path / "a.png"], "own", view=1)
+    assert seen == [window(picture, 1).tobytes()]

@@ -36,7 +36,7 @@ class Annotation:
 def read_export(path: Path) -> list[Annotation]:
     """The labels in an export of Label Studio: JSON or JSON-MIN.
 
-    Skipped tasks, empty annotations and predictions are not labels.
+    Skipped tasks, empty annotations, predictions and choices of other controls are not labels.
     """
     tasks = read_json(path, LARGEST)
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
@@ -68,7 +68,9 @@ def _labels(task: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
             continue
         results = annotation.get("result")
         for result in results if isinstance(results, list) else ():
-            value = result.get("value") if isinstance(result, dict) else None
+            if not isinstance(result, dict) or result.get("from_name", CONTROL) != CONTROL:
+                continue
+            value = result.get("value")
             choices = value.get("choices") if isinstance(value, dict) else None
             if choices:
                 is_one = isinstance(choices, list) and len(choices) == 1

@@ -127,11 +127,16 @@ def check_target(out: Path, force: bool) -> None:
     """Raise if `out` cannot be written, before any work is done."""
     if out.suffix.lower() not in SUFFIXES:
         raise DataError(f"--out {out}: the file must end in .csv, .parquet or .npz")
+    check_free(out, force, "predictions.csv")
+    if out.suffix.lower() == ".parquet":
+        require("pyarrow", "parquet", f"writing {out.name}")
+
+
+def check_free(out: Path, force: bool, example: str) -> None:
+    """Raise if the file `out` exists, unless `force`, or lies in no folder."""
     if out.is_dir():
-        raise DataError(f"--out {out} is a folder: name a file, such as {out / 'predictions.csv'}")
+        raise DataError(f"--out {out} is a folder: name a file, such as {out / example}")
     if out.exists() and not force:
         raise DataError(f"{out} exists: --force replaces it, another --out leaves it alone")
     if not out.absolute().parent.is_dir():
         raise DataError(f"--out {out}: there is no folder {out.parent}")
-    if out.suffix.lower() == ".parquet":
-        require("pyarrow", "parquet", f"writing {out.name}")

@@ -9,6 +9,7 @@ import typer
 
 from csot.cli.compare import split_list
 from csot.cli.options import AsJson, Quiet
+from csot.cli.predict import check_free
 from csot.cli.terminal import Terminal
 
 
@@ -35,6 +36,7 @@ def table(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it there.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,6 +60,8 @@ def table(
             )
         if not runs and not with_paper:
             raise ValueError("give folders of runs, or --with-paper for the paper's figures alone")
+        if out is not None:
+            check_free(out, force, f"{name}.{form}")
         made = results_table(
             name,
             read_measured(runs or []),

@@ -18,7 +18,7 @@ from csot._core.errors import DataError
 from csot.embed.hub import embed_by_transformers, vision_embedder_version
 from csot.embed.images import NAME, NETWORKS, embed_images, image_embedder_version
 from csot.embed.texts import DEFAULT_MODEL, embed_texts, text_embedder_version
-from csot.embed.timm_models import embed_by_timm, timm_embedder_version
+from csot.embed.timm_models import VIEWS, embed_by_timm, timm_embedder_version
 from csot.embed.windows import VERSION
 
 HUB, TIMM = "hf:", "timm:"
@@ -73,7 +73,7 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
             return Embedder(wanted, version, by_model, chunk=64)
         if wanted is not None and wanted.startswith(TIMM):
             model = wanted.removeprefix(TIMM)
-            version = timm_embedder_version(model) + seen
+            version = timm_embedder_version(model) + (f"{seen}-{VIEWS}" if view else "")
             return Embedder(
                 wanted, version, partial(embed_by_timm, model=model, view=view), chunk=64
             )

@@ -16,6 +16,8 @@ from csot.embed.hub import BATCH, DEVICE_BATCH, FULL_SIZE, first_line
 from csot.embed.windows import window
 
 REMEDY = "pip install timm"
+VIEWS = 2
+"""Changes when the views of these models do, and those of `csot.embed.windows` do not."""
 
 
 def timm_embedder_version(model: str) -> str:
@@ -38,9 +40,7 @@ def embed_by_timm(
     found = []
     with torch.inference_mode():
         for start in range(0, len(paths), size):
-            images = (
-                window(read_rgb(Path(path), FULL_SIZE), view) for path in paths[start:][:size]
-            )
+            images = (read_rgb(Path(path), FULL_SIZE) for path in paths[start:][:size])
             pixels = torch.stack([prepare(window(image, view)) for image in images]).to(device)
             found.append(network(pixels).float().cpu().numpy())
     return np.concatenate(found)

@@ -92,7 +92,8 @@ class RunFolder:
                     "`force` starts anew, another `out` leaves it alone"
                 )
             self._check_same_settings(config)
-        elif (self.path / MARKER).exists() and not force and self._is_used():
+        elif not old.exists() and (self.path / MARKER).exists() and self._is_used():
+            # `force` replaces training runs only: a run of the cleaner took other work to make.
             raise ValueError(f"{self.path} holds a run of another command: choose another `out`")
         # Raises if the folder is not a run. With `force` no source is given, so that the results
         # of the old run are deleted: an unfinished new run must not be taken for it.

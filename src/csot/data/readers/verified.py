@@ -65,7 +65,10 @@ def read_annotations(path: Path, parameter: str) -> list[label_studio.Annotation
     if path.suffix.lower() == label_studio.SUFFIX and path.exists():
         found = label_studio.read_export(path)
         if not found:
-            raise DataError(f"{path} holds no annotation (`{parameter}`): submit some, and export")
+            raise DataError(
+                f"{path} holds no annotation (`{parameter}`): submit some, by choices with "
+                f'name="{label_studio.CONTROL}", and export'
+            )
         return found
     file = open_fed_back(path, parameter)
     if not {label_studio.SAMPLE_ID, label_studio.ANNOTATION_ID} <= set(file.names):
