@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import csot
-from csot.data import DataError
+from csot.data import Columns, DataError
 from csot.methods.csot import WARMUP
 from csot.training import Source, train
 from csot.training.build import rows_to_train_on
@@ -146,6 +146,19 @@ def test_another_cleaner_is_refused(cleaned: Path, tmp_path: Path) -> None:
         "train", "digits", "--method", "elr", "--from-clean", cleaned, "--out", tmp_path / "r"
     )
     assert "elr cannot start from probabilities" in line
+    assert not (tmp_path / "r").exists()
+
+
+def test_noise_is_not_undone_by_what_is_known(cleaned: Path, tmp_path: Path) -> None:
+    """Votes and a cleaner saw the labels before the noise."""
+    votes = pd.DataFrame({"sample": planted().ids, "annotator": "a", "label": "class 0"})
+    for data, source in (
+        (planted(), Source(from_clean=cleaned)),
+        (planted(), Source(columns=Columns(annotator="who"))),
+        (replace(planted(), votes=votes), Source()),
+    ):
+        with pytest.raises(DataError, match=r"noise sym:0\.5 and `\w+`: what is known"):
+            train(data, out=tmp_path / "r", noise="sym:0.5", settings=QUICK, source=source)
     assert not (tmp_path / "r").exists()
 
 

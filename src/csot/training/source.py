@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from csot._core.errors import DataError
+from csot._core.noise_text import canonical_noise
 from csot.data.datasets.registry import read_training_data
 from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
@@ -95,8 +96,18 @@ def read_source(config: RunConfig, source: Source) -> TrainingData:
     return replace(data, mean=wanted.mean, std=wanted.std)
 
 
-def check_knowledge(config: RunConfig, source: Source) -> None:
+def check_knowledge(config: RunConfig, source: Source, data: TrainingData | None = None) -> None:
     """Raise before any work is done if what is known of the labels cannot be used."""
+    votes = (source.columns or Columns()).annotator is not None
+    posterior = votes or (
+        data is not None and (data.votes is not None or data.posterior is not None)
+    )
+    if canonical_noise(config.noise) != "none" and (posterior or source.from_clean is not None):
+        named = "`from_clean`" if source.from_clean is not None else "`annotator`"
+        raise DataError(
+            f"noise {config.noise} and {named}: what is known of the labels before the noise would "
+            "be trained on; leave out one of the two"
+        )
     if source.verified is not None and not source.verified.exists():
         raise DataError(f"{source.verified} does not exist (`verified`)")
     if source.from_clean is not None:

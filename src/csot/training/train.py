@@ -201,7 +201,7 @@ def train_configured(
         writers.append(folder.tensorboard_writer())
     callbacks = progress or Progress()
     noise = parse_noise(config.noise)
-    check_knowledge(config, source)
+    check_knowledge(config, source, data)
     config = record_knowledge(config, source)
 
     def prepare(found: dict[str, str]) -> None:
