@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,6 +65,26 @@ def test_verified_rows_are_final(verified: Path, tmp_path: Path) -> None:
     assert rows["status"].tolist()[:3] == ["corrected", "corrected", "clean"]
     with pytest.raises(ValueError, match=r"was begun with dataset\.verified='.*', now it is None"):
         train(planted(), out=tmp_path / "run", settings=QUICK, resume=True)
+
+
+def test_a_run_goes_on_with_the_same_labels_only(tmp_path: Path) -> None:
+    noise = tmp_path / "noise.npy"
+    np.save(noise, np.arange(120) % 3)
+    given: dict[str, Any] = {
+        "out": tmp_path / "run",
+        "settings": {**FEATURES, "epochs": 1},
+        "method": "cross_entropy",
+        "noise": f"file:{noise}",
+    }
+    train(planted(), **given)
+    other = Source(columns=Columns(label="z"))
+    with pytest.raises(ValueError, match=r"dataset\.columns\.label=None, now it is 'z'"):
+        train(planted(), resume=True, source=other, **given)
+    with pytest.raises(ValueError, match=r"was begun with dataset\.content="):
+        train(planted(wrong=23), resume=True, **given)
+    np.save(noise, np.arange(120) % 2)
+    with pytest.raises(ValueError, match=r"was begun with dataset\.noise_file="):
+        train(planted(), resume=True, **given)
 
 
 def test_verified_rows_are_trained_on_their_labels() -> None:

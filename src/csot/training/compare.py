@@ -24,6 +24,7 @@ from csot.training.cells import Cell, by_owner, list_cells
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder
 from csot.training.presets import make_config, noise_under, preset_for
+from csot.training.source import read_outline, record_content, record_knowledge
 from csot.training.train import Source, train_configured
 
 
@@ -51,7 +52,7 @@ class Recipe:
             if owner in (None, method)
         }
         varied = {} if cell.change is None else {cell.change.key: cell.change.value}
-        return make_config(
+        config = make_config(
             self.data,
             method,
             preset=self.preset,
@@ -61,6 +62,7 @@ class Recipe:
             machine=self.machine,
             own_training=not self.equal,
         )
+        return record_knowledge(config, self.source)
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,12 @@ def run_cells(
     # All settings are checked before the first run begins.
     configs = {cell: recipe.config(cell) for cell in cells}
     missing = []
+    contents: dict[int | None, str | None] = {}
     for cell, config in configs.items():
-        summary = finished_summary(cell.folder(recipe.out), config)
+        folder, limit = cell.folder(recipe.out), config.dataset.limit
+        if limit not in contents and is_finished(folder):
+            contents[limit] = read_content(config, recipe.source, folder)
+        summary = finished_summary(folder, config, contents.get(limit))
         if summary is None:
             missing.append(cell)
         else:
@@ -189,14 +195,34 @@ def run_cells(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def finished_summary(folder: Path, config: RunConfig) -> dict[str, Any] | None:
-    """Return the summary of a finished run of the same configuration, if there is one."""
-    if not (folder / "summary.json").exists():
+def is_finished(folder: Path) -> bool:
+    """Whether there is a finished run."""
+    return (folder / "summary.json").exists()
+
+
+def read_content(config: RunConfig, source: Source, folder: Path) -> str | None:
+    """The digest of ids, labels and classes as they are now; None for a data set with a name."""
+    if not Path(config.data).exists():
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return record_content(config, read_outline(config, source, folder)).dataset.content
+
+
+def finished_summary(folder: Path, config: RunConfig, content: str | None) -> dict[str, Any] | None:
+    """Return the summary of a finished run of the same configuration, if there is one.
+
+    `content` is the digest of the data, None if that is not compared.
+    """
+    if not is_finished(folder):
         return None
     kept = RunFolder(folder).read_config()
-    if kept.identity() != config.identity():
+    theirs, ours = kept.identity(), config.identity()
+    ours["dataset"]["content"] = theirs["dataset"]["content"] if content is None else content
+    if theirs != ours:
         raise ValueError(
-            f"{folder} holds a run with other settings: choose another `out`, or delete that folder"
+            f"{folder} holds a run with other settings or data: choose another `out`, or delete "
+            "that folder"
         )
     return Run.open(folder).read_summary()
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from csot._core.errors import DataError
 from csot._core.noise_text import canonical_noise
@@ -17,7 +20,10 @@ from csot.runs.run import FINDINGS
 from csot.training.config import RunConfig
 from csot.training.finetune import is_pretrained, wanted_inputs
 from csot.training.knowledge import CleanedRun, with_consensus, with_verified
-from csot.training.prepared import Place
+from csot.training.prepared import Place, read_pending
+
+NOISE_FILES = ("file", "matrix")
+"""Kinds of noise that are read from a file."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +126,42 @@ def check_knowledge(config: RunConfig, source: Source, data: TrainingData | None
 
 
 def record_knowledge(config: RunConfig, source: Source) -> RunConfig:
-    """The configuration with what identifies the files, so that `resume` notices other ones."""
-    files = {"verified": source.verified, "from_clean": None}
-    if source.from_clean is not None:
-        files["from_clean"] = source.from_clean / FINDINGS
-    digests = {
-        name: None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in files.items()
+    """The configuration with what identifies the source, so that `resume` notices another one."""
+    kind, _, noise_file = config.noise.strip().partition(":")
+    files = {
+        "verified": source.verified,
+        "from_clean": None if source.from_clean is None else source.from_clean / FINDINGS,
+        "noise_file": Path(noise_file) if kind in NOISE_FILES else None,
     }
-    return config.model_copy(update={"dataset": config.dataset.model_copy(update=digests)})
+    columns = asdict(source.columns or Columns())
+    found: dict[str, Any] = {
+        "columns": {role: _plain(name) for role, name in columns.items() if name is not None}
+        or None,
+        "test": None if source.test is None else str(source.test),
+        "root": None if source.root is None else str(source.root),
+    }
+    for name, path in files.items():
+        # What is missing is reported by its reader.
+        is_there = path is not None and path.is_file()
+        found[name] = hashlib.sha256(path.read_bytes()).hexdigest() if path and is_there else None
+    return _with_facts(config, found)
+
+
+def record_content(config: RunConfig, data: TrainingData) -> RunConfig:
+    """The configuration with a digest of ids, labels and class names, before noise."""
+    tests = {test.name: test.labels.tolist() for test in data.tests}
+    votes = None if data.votes is None else data.votes.astype(str).to_numpy().tolist()
+    values = [data.class_names, data.ids, data.labels.tolist(), tests, votes]
+    digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
+    return _with_facts(config, {"content": digest})
+
+
+def read_outline(config: RunConfig, source: Source, out: Path) -> TrainingData:
+    """The data that a configuration names; where it is to be embedded, without features."""
+    if config.dataset.embedder is None:
+        return read_source(config, source)
+    place = source.place(Path(config.data), out)
+    return read_pending(place, config.dataset, config.machine.devices).outline()
 
 
 def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, CleanedRun | None]:
@@ -139,3 +172,11 @@ def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, Cl
         return with_consensus(data), None
     cleaned = CleanedRun.read(source.from_clean, data)
     return replace(data, posterior=cleaned.posterior), cleaned
+
+
+def _with_facts(config: RunConfig, found: dict[str, Any]) -> RunConfig:
+    return config.model_copy(update={"dataset": config.dataset.model_copy(update=found)})
+
+
+def _plain(name: str | Sequence[str]) -> str | list[str]:
+    return name if isinstance(name, str) else list(name)

@@ -27,7 +27,13 @@ from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
 from csot.training.snapshots import snapshot_writer
 from csot.training.source import Source as Source
-from csot.training.source import check_knowledge, read_source, record_knowledge, with_knowledge
+from csot.training.source import (
+    check_knowledge,
+    read_source,
+    record_content,
+    record_knowledge,
+    with_knowledge,
+)
 from csot.training.starting_network import Start, choose_start
 
 NOISE_STREAM = 17
@@ -204,21 +210,23 @@ def train_configured(
     check_knowledge(config, source, data)
     config = record_knowledge(config, source)
 
-    def prepare(found: dict[str, str]) -> None:
+    def prepare(read: TrainingData) -> None:
         if is_first_process():
-            folder.prepare(config, found, resume=resume, force=force)
+            recorded = record_content(config, read)
+            folder.prepare(recorded, read.source, resume=resume, force=force)
 
     pending = None
     if data is None and config.dataset.embedder is not None:
         place = source.place(Path(config.data), folder.path)
         pending = read_pending(place, config.dataset, config.machine.devices)
-        prepare(pending.source)  # embeddings are kept in the folder
+        outline = pending.outline()
+        prepare(outline)  # embeddings are kept in the folder
         data = pending.embed(callbacks.on_stage)
     original = read_source(config, source) if data is None else data
     noisy = noise.apply(original, generator_for(config.seed, NOISE_STREAM))
     labelled, cleaned = with_knowledge(with_noise(original, noisy), source)
     if pending is None:
-        prepare(labelled.source)
+        prepare(original)
     if is_first_process():
         folder.write_inputs(labelled, source.columns)
         Run(folder.path).write_excel_safe(excel_safe)
