@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-import torch
 
 from csot.data import Columns
 from csot.methods import method_names
 from csot.training import Source, compare
 from csot.training.cells import Cell, expand_methods, list_cells
 from csot.training.compare import Plan, Recipe
-from training.quick import FEATURES, planted
+from training.quick import FEATURES, write_table
 
 SMALL = {
     "epochs": 2,
@@ -43,17 +40,6 @@ def test_tables_and_callbacks(tmp_path: Path) -> None:
     assert {"compare.html", "table.csv", "table.tex", "cells.csv", "cells"} <= {
         path.name for path in tmp_path.iterdir()
     }
-
-
-def write_table(path: Path, wrong: int = 24) -> Path:
-    """Features `a` to `e` of planted classes, and two columns of labels."""
-    data = planted(wrong=wrong)
-    names = np.array([*data.class_names, None], dtype=object)
-    table = pd.DataFrame(data.train.batch(torch.arange(len(data))).numpy(), columns=list("abcde"))
-    table["y"], table["z"] = names[data.labels.numpy()], names[data.true_labels.numpy()]  # type: ignore[union-attr]
-    table.insert(0, "id", data.ids)
-    table.to_csv(path, index=False)
-    return path
 
 
 def test_a_run_on_other_labels_is_not_mixed_in(tmp_path: Path) -> None:

@@ -255,6 +255,23 @@ def test_a_file_of_weights_names_its_network(place: Path, tmp_path: Path) -> Non
         choose_start(str(place / "photos"), Columns(), **given)
 
 
+def test_methods_are_compared_from_one_start(place: Path, tmp_path: Path) -> None:
+    """Photographs are embedded once for all methods."""
+    import prepared_embedders  # type: ignore[import-not-found]
+
+    given: dict[str, Any] = {
+        "out": tmp_path / "all",
+        "backbone": "prepared_embedders:images",
+        "frozen": True,
+        "settings": {"epochs": 1, "batch_size": 16, "network.width": 8},
+    }
+    csot.training.compare(str(place / "photos"), ["cross_entropy"], **given)
+    embedded = len(prepared_embedders.CALLS)
+    found = csot.training.compare(str(place / "photos"), ["cross_entropy", "co_teaching"], **given)
+    assert found.methods == ["cross_entropy", "co_teaching"]
+    assert len(prepared_embedders.CALLS) == embedded
+
+
 def test_names_keep_their_recipes() -> None:
     start = choose_start("cifar10", Columns(), **NOTHING)
     assert (start.preset, start.settings) == ("cifar10", {})

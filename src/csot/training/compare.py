@@ -10,12 +10,13 @@ import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from csot.data.readers.table import Columns
 from csot.figures import Comparison, write_comparison
 from csot.methods.core.registry import find_ablation
 from csot.report import write_report
@@ -23,8 +24,10 @@ from csot.runs import Run
 from csot.training.cells import Cell, by_owner, list_cells
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder
-from csot.training.presets import make_config, noise_under, preset_for
+from csot.training.prepared import EMBEDDED
+from csot.training.presets import make_config, noise_under
 from csot.training.source import read_outline, record_content, record_knowledge
+from csot.training.starting_network import EMBEDDER, choose_start
 from csot.training.train import Source, train_configured
 
 
@@ -39,6 +42,8 @@ class Recipe:
     source: Source = field(default_factory=Source)
     machine: Mapping[str, Any] | None = None
     equal: bool = False
+    words: str = ""
+    """For the terminal: what all runs start from."""
 
     def config(self, cell: Cell) -> RunConfig:
         method, _, letter = cell.method.partition("@")
@@ -90,6 +95,8 @@ def compare(
     seeds: Sequence[int] = (0,),
     vary: Mapping[str, Sequence[Any]] | None = None,
     preset: str | None = None,
+    backbone: str | None = None,
+    frozen: bool | None = None,
     settings: Mapping[str, Any] | None = None,
     source: Source | None = None,
     machine: Mapping[str, Any] | None = None,
@@ -119,11 +126,15 @@ def compare(
         ``{"csot.epsilon": [0.05, 0.1]}``. A key such as "csot.epsilon" is for one method only;
         other methods are then run once.
     preset : str, optional
-        A preset or a .yaml file; by default the one named like the data, if any.
+        A preset or a .yaml file; by default the one named like the data, if any. A method that it
+        has no section for takes its common part.
+    backbone, frozen : optional
+        As for `csot.train`: what every method starts from.
     settings : dict, optional
         Changes to the preset; a key such as "csot.epsilon" is for one method only.
     source, machine : optional
-        As for `csot.train`.
+        As for `csot.train`; embeddings are kept in ``out`` for all runs, unless `source` has a
+        `cache`.
     equal : bool
         Give all methods the epochs, optimiser and network of the preset, rather than those of
         their own sections.
@@ -141,14 +152,28 @@ def compare(
     Comparison
         Tables of all runs.
     """
+    source = source or Source()
+    chosen = by_owner({**(settings or {}), **(vary or {})})
+    start = choose_start(
+        data,
+        source.columns or Columns(),
+        preset=preset,
+        backbone=backbone,
+        frozen=frozen,
+        settings={key: value for (owner, key), value in chosen.items() if owner is None},
+        accelerator=str((machine or {}).get("accelerator", "auto")),
+    )
+    if source.cache is None and EMBEDDER in start.settings:
+        source = replace(source, cache=Path(out) / EMBEDDED)
     recipe = Recipe(
         data=data,
         out=Path(out),
-        preset=preset or preset_for(data),
-        settings=settings,
-        source=source or Source(),
-        machine=machine,
+        preset=start.preset,
+        settings={**start.settings, **(settings or {})},
+        source=source,
+        machine=start.on_machine(machine),
         equal=equal,
+        words=start.words,
     )
     meant = [noise_under(recipe.preset, noise) for noise in noises]
     cells = list_cells(methods, meant, seeds, vary)

@@ -33,6 +33,8 @@ from csot.training.presets import preset_for
 
 FEATURES, FINETUNE = "features", "finetune"
 """Presets: a small network on features, and a pretrained one that is trained on."""
+EMBEDDER = "dataset.embedder"
+"""Setting of runs on features."""
 SUFFIXES = (".safetensors", ".pt", ".pth")
 SIDE = 299
 """Pixels for which every network can be built."""
@@ -50,6 +52,10 @@ class Start:
     """For the terminal: what was chosen, and what to say for another choice."""
     precision: str | None = None
     """Unless the user names one."""
+
+    def on_machine(self, machine: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The user's own settings of the machine, and the precision where they have none."""
+        return {**({"precision": self.precision} if self.precision else {}), **(machine or {})}
 
 
 def choose_start(
@@ -88,7 +94,7 @@ def choose_start(
     medium = medium_of(path, columns) if path.exists() else "name"
     if medium == "texts":
         embedder = backbone or text_models.DEFAULT_MODEL
-        return Start(preset or FEATURES, {"dataset.embedder": embedder}, _frozen_words(embedder))
+        return Start(preset or FEATURES, {EMBEDDER: embedder}, _frozen_words(embedder))
     if medium == "columns":
         own = preset or FEATURES
     if backbone is None and (medium != "images" or own is not None):
@@ -108,7 +114,7 @@ def choose_start(
     if frozen:
         if medium != "images":
             raise DataError(f"frozen features are made of image files; {data} is not of files")
-        return Start(preset or FEATURES, {"dataset.embedder": name}, _frozen_words(name, True))
+        return Start(preset or FEATURES, {EMBEDDER: name}, _frozen_words(name, True))
     words = f"fine-tuning {name}: the head first, then the last blocks"
     return Start(preset or FINETUNE, {"network.name": name}, words, precision="auto")
 

@@ -161,7 +161,7 @@ def train(
         noise=noise,
         seed=seed,
         overrides={**start.settings, **(settings or {})},
-        machine={**({"precision": start.precision} if start.precision else {}), **(machine or {})},
+        machine=start.on_machine(machine),
     )
     if is_first_process():
         progress.on_start(config)
