@@ -34,7 +34,7 @@ from csot.training.source import (
     record_knowledge,
     with_knowledge,
 )
-from csot.training.starting_network import Start, choose_start
+from csot.training.starting_network import Start, choose_start, refuse_frozen
 
 NOISE_STREAM = 17
 """Random stream of the label noise, distinct from all streams of the loop."""
@@ -140,6 +140,7 @@ def train(
     module = None
     if isinstance(backbone, nn.Module):
         module = backbone
+        refuse_frozen(frozen, "a module of your own is trained as it is")
         own = {"network.name": f"{IN_MEMORY}{type(module).__name__}"}
         start = replace(start, settings=own)
     elif not isinstance(data, TrainingData):
@@ -152,8 +153,10 @@ def train(
             settings=settings or {},
             accelerator=str((machine or {}).get("accelerator", "auto")),
         )
-    elif backbone is not None:
-        start = replace(start, settings={"network.name": backbone})
+    else:
+        refuse_frozen(frozen, "`data` in memory is trained on as it is; give a path of image files")
+        if backbone is not None:
+            start = replace(start, settings={"network.name": backbone})
     config = make_config(
         name,
         method,
