@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,11 @@ def test_another_cleaner_is_refused(cleaned: Path, tmp_path: Path) -> None:
         "train", "digits", "--method", "elr", "--from-clean", cleaned, "--out", tmp_path / "r"
     )
     assert "elr cannot start from probabilities" in line
+    trained = tmp_path / "trained"
+    shutil.copytree(cleaned, trained)
+    (trained / "config.yaml").touch()
+    line = fails("train", "digits", "--from-clean", trained, "--out", tmp_path / "r")
+    assert "is a training run: give a run of csot clean" in line
     assert not (tmp_path / "r").exists()
 
 

@@ -19,6 +19,7 @@ from csot.runs import Run
 from csot.runs.run import FINDINGS
 from csot.training.config import RunConfig
 from csot.training.finetune import is_pretrained, wanted_inputs
+from csot.training.folder import CONFIG
 from csot.training.knowledge import CleanedRun, with_consensus, with_verified
 from csot.training.prepared import Place, read_pending
 
@@ -118,6 +119,10 @@ def check_knowledge(config: RunConfig, source: Source, data: TrainingData | None
         raise DataError(f"{source.verified} does not exist (`verified`)")
     if source.from_clean is not None:
         Run.open(source.from_clean)
+        if (source.from_clean / CONFIG).exists():
+            raise DataError(
+                f"`from_clean` {source.from_clean} is a training run: give a run of csot clean"
+            )
         if not find_method(config.method).uses_posterior:
             raise DataError(
                 f"`from_clean` {source.from_clean}: {config.method} cannot start from "
