@@ -11,6 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from csot.cli.app import app
+from csot.training.folder import RunFolder
+from csot.training.presets import make_config
+from training.quick import command, write_table
 
 SHORT = ["--set", "epochs=2", "--set", "csot.warmup=1", "--set", "csot.supervised_epochs=2"]
 SMALL = ["--set", "training.network={name: mlp, width: 16}", "--set", "dataset.limit=200"]
@@ -38,6 +41,25 @@ def test_cells_tables_and_curves(tmp_path: Path) -> None:
     assert settings["coherence"] == 0
     assert {"findings.csv", "report.html"} <= {p.name for p in ablation.iterdir()}
     assert (tmp_path / "compare.html").exists()
+
+
+def test_a_table_starts_as_for_train(tmp_path: Path) -> None:
+    """The preset has no section for methods other than CSOT: they take its common part."""
+    table = write_table(tmp_path / "t.csv")
+    columns = ["--label", "y", "--id", "id", "--features", "a,b,c,d,e"]
+    settings = ["--set", "epochs=2", "--set", "network.width=8", "--set", "dividemix.warmup=1"]
+    done = command(
+        *("compare", table, "--methods", "cross_entropy,dividemix,csot", *columns, *settings),
+        *("--out", tmp_path / "all", "--set", "csot.warmup=1", "--set", "csot.supervised_epochs=2"),
+    )
+    assert done.exit_code == 0, done.output
+    configs = [RunFolder(place.parent).read_config() for place in tmp_path.rglob("summary.json")]
+    assert {config.method for config in configs} == {"cross_entropy", "dividemix", "csot"}
+    trained = make_config(str(table), "csot", preset="features", overrides={"epochs": 2})
+    for config in configs:
+        assert config.preset == "features"
+        assert config.training.network.name == "mlp"
+        assert config.training.optimiser == trained.training.optimiser
 
 
 def test_only_what_is_missing_is_run(tmp_path: Path) -> None:

@@ -113,6 +113,17 @@ def planted(rows: int = 120, classes: int = 3, dim: int = 5, wrong: int = 24) ->
     )
 
 
+def write_table(path: Path, wrong: int = 24) -> Path:
+    """Features `a` to `e` of planted classes, and two columns of labels."""
+    data = planted(wrong=wrong)
+    names = np.array([*data.class_names, None], dtype=object)
+    table = pd.DataFrame(data.train.batch(torch.arange(len(data))).numpy(), columns=list("abcde"))
+    table["y"], table["z"] = names[data.labels.numpy()], names[data.true_labels.numpy()]  # type: ignore[union-attr]
+    table.insert(0, "id", data.ids)
+    table.to_csv(path, index=False)
+    return path
+
+
 FEATURES = {
     "epochs": 4,
     "batch_size": 16,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from csot.data import Columns
 from csot.methods import method_names
-from csot.training import compare
+from csot.training import Source, compare
 from csot.training.cells import Cell, expand_methods, list_cells
 from csot.training.compare import Plan, Recipe
+from training.quick import FEATURES, write_table
 
 SMALL = {
     "epochs": 2,
@@ -37,6 +40,27 @@ def test_tables_and_callbacks(tmp_path: Path) -> None:
     assert {"compare.html", "table.csv", "table.tex", "cells.csv", "cells"} <= {
         path.name for path in tmp_path.iterdir()
     }
+
+
+def test_a_run_on_other_labels_is_not_mixed_in(tmp_path: Path) -> None:
+    table, verified = write_table(tmp_path / "t.csv"), tmp_path / "verified.csv"
+    verified.write_text("id,label\nrow 0,class 0\n")
+    features = list("abcde")
+    tried: dict[str, Any] = {"methods": ["cross_entropy"], "out": tmp_path / "all"}
+    tried["settings"] = {**FEATURES, "epochs": 1}
+
+    def source(label: str = "y", **more: Any) -> Source:
+        columns = Columns(label=label, id="id", features=features)
+        return Source(**{"columns": columns, "verified": verified, **more})
+
+    compare(str(table), source=source(), **tried)
+    compare(str(table), source=source(), **tried)  # the same again
+    for other in (source("z"), source(verified=None), source(test=table), source(root=tmp_path)):
+        with pytest.raises(ValueError, match="a run with other settings or data"):
+            compare(str(table), source=other, **tried)
+    write_table(table, wrong=23)
+    with pytest.raises(ValueError, match="a run with other settings or data"):
+        compare(str(table), source=source(), **tried)
 
 
 def test_groups_of_methods_are_expanded_once() -> None:

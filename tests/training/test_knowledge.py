@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 import csot
-from csot.data import DataError
+from csot.data import Columns, DataError
 from csot.methods.csot import WARMUP
 from csot.training import Source, train
 from csot.training.build import rows_to_train_on
@@ -65,6 +67,26 @@ def test_verified_rows_are_final(verified: Path, tmp_path: Path) -> None:
     assert not rows["is_label_issue"].any()  # as csot clean has it: a person has decided
     with pytest.raises(ValueError, match=r"was begun with dataset\.verified='.*', now it is None"):
         train(planted(), out=tmp_path / "run", settings=QUICK, resume=True)
+
+
+def test_a_run_goes_on_with_the_same_labels_only(tmp_path: Path) -> None:
+    noise = tmp_path / "noise.npy"
+    np.save(noise, np.arange(120) % 3)
+    given: dict[str, Any] = {
+        "out": tmp_path / "run",
+        "settings": {**FEATURES, "epochs": 1},
+        "method": "cross_entropy",
+        "noise": f"file:{noise}",
+    }
+    train(planted(), **given)
+    other = Source(columns=Columns(label="z"))
+    with pytest.raises(ValueError, match=r"dataset\.columns\.label=None, now it is 'z'"):
+        train(planted(), resume=True, source=other, **given)
+    with pytest.raises(ValueError, match=r"was begun with dataset\.content="):
+        train(planted(wrong=23), resume=True, **given)
+    np.save(noise, np.arange(120) % 2)
+    with pytest.raises(ValueError, match=r"was begun with dataset\.noise_file="):
+        train(planted(), resume=True, **given)
 
 
 def test_verified_rows_are_trained_on_their_labels() -> None:
@@ -147,6 +169,24 @@ def test_another_cleaner_is_refused(cleaned: Path, tmp_path: Path) -> None:
         "train", "digits", "--method", "elr", "--from-clean", cleaned, "--out", tmp_path / "r"
     )
     assert "elr cannot start from probabilities" in line
+    trained = tmp_path / "trained"
+    shutil.copytree(cleaned, trained)
+    (trained / "config.yaml").touch()
+    line = fails("train", "digits", "--from-clean", trained, "--out", tmp_path / "r")
+    assert "is a training run: give a run of csot clean" in line
+    assert not (tmp_path / "r").exists()
+
+
+def test_noise_is_not_undone_by_what_is_known(cleaned: Path, tmp_path: Path) -> None:
+    """Votes and a cleaner saw the labels before the noise."""
+    votes = pd.DataFrame({"sample": planted().ids, "annotator": "a", "label": "class 0"})
+    for data, source in (
+        (planted(), Source(from_clean=cleaned)),
+        (planted(), Source(columns=Columns(annotator="who"))),
+        (replace(planted(), votes=votes), Source()),
+    ):
+        with pytest.raises(DataError, match=r"noise sym:0\.5 and `\w+`: what is known"):
+            train(data, out=tmp_path / "r", noise="sym:0.5", settings=QUICK, source=source)
     assert not (tmp_path / "r").exists()
 
 

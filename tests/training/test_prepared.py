@@ -21,7 +21,7 @@ from csot.training.config import DataConfig
 from csot.training.prepared import Place, read_pending
 from csot.training.starting_network import choose_start
 from image_files import write_image, write_noise_image
-from training.quick import command, fails
+from training.quick import command, fails, planted
 
 EMBEDDERS = '''
 import numpy as np
@@ -255,6 +255,23 @@ def test_a_file_of_weights_names_its_network(place: Path, tmp_path: Path) -> Non
         choose_start(str(place / "photos"), Columns(), **given)
 
 
+def test_methods_are_compared_from_one_start(place: Path, tmp_path: Path) -> None:
+    """Photographs are embedded once for all methods."""
+    import prepared_embedders  # type: ignore[import-not-found]
+
+    given: dict[str, Any] = {
+        "out": tmp_path / "all",
+        "backbone": "prepared_embedders:images",
+        "frozen": True,
+        "settings": {"epochs": 1, "batch_size": 16, "network.width": 8},
+    }
+    csot.training.compare(str(place / "photos"), ["cross_entropy"], **given)
+    embedded = len(prepared_embedders.CALLS)
+    found = csot.training.compare(str(place / "photos"), ["cross_entropy", "co_teaching"], **given)
+    assert found.methods == ["cross_entropy", "co_teaching"]
+    assert len(prepared_embedders.CALLS) == embedded
+
+
 def test_names_keep_their_recipes() -> None:
     start = choose_start("cifar10", Columns(), **NOTHING)
     assert (start.preset, start.settings) == ("cifar10", {})
@@ -271,6 +288,37 @@ def test_names_keep_their_recipes() -> None:
 def test_wrong_starts_say_what_is_wrong(place: Path, given: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         choose_start(str(place / "photos"), Columns(), **{**NOTHING, **given})
+
+
+@pytest.mark.parametrize(
+    ("data", "given"),
+    [
+        ("reviews.csv", {"columns": Columns(text="review"), "frozen": False}),
+        ("reviews.csv", {"frozen": True}),
+        ("photos", {"preset": "cifar10", "frozen": True}),
+        ("photos", {"settings": {"network.name": "resnet8"}, "frozen": True}),
+        ("photos", {"backbone": "mine.pt", "frozen": False}),
+    ],
+)
+def test_frozen_is_refused_where_there_is_no_choice(
+    place: Path, data: str, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.pt").touch()
+    given = {**NOTHING, "columns": Columns(), **given}
+    with pytest.raises(DataError, match=r"`frozen`.* cannot be given"):
+        choose_start(str(place / data), **given)
+
+
+def test_frozen_is_refused_for_names_and_what_is_in_memory(tmp_path: Path) -> None:
+    line = fails("train", "digits", "--frozen", "--out", tmp_path / "run")
+    assert (
+        "--frozen cannot be given: the preset digits does not start from a pretrained network"
+        in line
+    )
+    for backbone in (None, torch.nn.Linear(5, 3)):
+        with pytest.raises(DataError, match=r"`frozen` False .* cannot be given"):
+            csot.train(planted(), out=tmp_path / "run", backbone=backbone, frozen=False)
 
 
 def test_what_features_cannot_have(place: Path, tmp_path: Path) -> None:

@@ -16,14 +16,20 @@ from csot.cli.defaults import COMPARISON, default_out
 from csot.cli.options import (
     AllowOutside,
     AsJson,
+    Backbone,
     Changes,
     DataDir,
+    FeatureColumns,
+    Frozen,
+    IdColumn,
     ImageColumn,
     ImageRoot,
     LabelColumn,
     Preset,
     Quiet,
     TestData,
+    TextColumn,
+    split_names,
 )
 from csot.cli.terminal import Terminal
 from csot.cli.train import parse_settings, require_training
@@ -55,11 +61,16 @@ def compare(
     noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     preset: Preset = None,
+    backbone: Backbone = None,
+    frozen: Frozen = None,
     settings: Changes = None,
     data_dir: DataDir = None,
     test: TestData = None,
     label: LabelColumn = None,
+    text: TextColumn = None,
     image: ImageColumn = None,
+    id_column: IdColumn = None,
+    features: FeatureColumns = None,
     root: ImageRoot = None,
     allow_outside: AllowOutside = False,
     vary: Annotated[
@@ -107,6 +118,8 @@ def compare(
 
             def on_plan(plan: Plan) -> None:
                 terminal.say(describe_plan(plan))
+                if plan.recipe.words:
+                    terminal.say(plan.recipe.words)
                 bars.append(stack.enter_context(terminal.bar("runs", len(plan.cells))))
 
             def on_cell(cell: Cell, summary: dict[str, Any]) -> None:
@@ -122,11 +135,19 @@ def compare(
                 seeds=numbers,
                 vary=varied,
                 preset=preset,
+                backbone=backbone,
+                frozen=frozen,
                 settings=parse_settings(settings or []),
                 source=training.Source(
                     data_dir=data_dir,
                     test=test,
-                    columns=Columns(label=label, image=image),
+                    columns=Columns(
+                        label=label,
+                        text=text,
+                        image=image,
+                        id=id_column,
+                        features=split_names(features),
+                    ),
                     root=root,
                     allow_outside=allow_outside,
                 ),

@@ -86,6 +86,24 @@ Preset = Annotated[
         autocompletion=complete_preset,
     ),
 ]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        "--backbone",
+        help="What to start from: efficientnet-lite0 (photographs), efficientnet-lite2, "
+        "hf:NAME, timm:NAME; for texts a model of sentence-transformers; or from scratch "
+        "preact_resnet18, resnet50, package.module:callable ...",
+    ),
+]
+Frozen = Annotated[
+    bool | None,
+    typer.Option(
+        "--frozen/--fine-tune",
+        help="Train on features of a pretrained network, or train it on; else by whether "
+        "there is a GPU.",
+        show_default=False,
+    ),
+]
 Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),

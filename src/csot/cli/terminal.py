@@ -45,8 +45,8 @@ OPTIONS = frozenset(
     {
         *("allow_outside", "allow_remote", "annotator", "backbone", "cache", "class_prior"),
         *("data_dir", "devices", "download", "duplicates", "embedder", "epochs", "features"),
-        *("force", "from_clean", "group", "host", "id", "image", "image_size", "label", "limit"),
-        *("merge_variants", "methods", "min_confidence", "onnx", "out", "port", "resume"),
+        *("force", "from_clean", "frozen", "group", "host", "id", "image", "image_size", "label"),
+        *("limit", "merge_variants", "methods", "min_confidence", "onnx", "out", "port", "resume"),
         *("reviewer", "root", "rows", "same_data", "seed", "set", "test", "text", "torch_export"),
         *("truth", "vary", "verified", "votes", "with"),
     }

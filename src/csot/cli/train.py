@@ -18,10 +18,12 @@ from csot.cli.options import (
     AllowOutside,
     AnnotatorColumn,
     AsJson,
+    Backbone,
     Changes,
     DataDir,
     ExcelSafe,
     FeatureColumns,
+    Frozen,
     IdColumn,
     ImageColumn,
     ImageRoot,
@@ -52,23 +54,8 @@ def train(
         typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; else DATA-METHOD."),
     ] = None,
     preset: Preset = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option(
-            help="What to start from: efficientnet-lite0 (photographs), efficientnet-lite2, "
-            "hf:NAME, timm:NAME; for texts a model of sentence-transformers; or from scratch "
-            "preact_resnet18, resnet50, package.module:callable ..."
-        ),
-    ] = None,
-    frozen: Annotated[
-        bool | None,
-        typer.Option(
-            "--frozen/--fine-tune",
-            help="Train on features of a pretrained network, or train it on; else by whether "
-            "there is a GPU.",
-            show_default=False,
-        ),
-    ] = None,
+    backbone: Backbone = None,
+    frozen: Frozen = None,
     method: Annotated[
         str, typer.Option(help="A method (csot methods).", autocompletion=complete_method)
     ] = "csot",

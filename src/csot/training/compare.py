@@ -10,12 +10,13 @@ import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from csot.data.readers.table import Columns
 from csot.figures import Comparison, write_comparison
 from csot.methods.core.registry import find_ablation
 from csot.report import write_report
@@ -23,7 +24,10 @@ from csot.runs import Run
 from csot.training.cells import Cell, by_owner, list_cells
 from csot.training.config import RunConfig
 from csot.training.folder import RunFolder
-from csot.training.presets import make_config, noise_under, preset_for
+from csot.training.prepared import EMBEDDED
+from csot.training.presets import make_config, noise_under
+from csot.training.source import read_outline, record_content, record_knowledge
+from csot.training.starting_network import EMBEDDER, choose_start
 from csot.training.train import Source, train_configured
 
 
@@ -38,6 +42,8 @@ class Recipe:
     source: Source = field(default_factory=Source)
     machine: Mapping[str, Any] | None = None
     equal: bool = False
+    words: str = ""
+    """For the terminal: what all runs start from."""
 
     def config(self, cell: Cell) -> RunConfig:
         method, _, letter = cell.method.partition("@")
@@ -51,7 +57,7 @@ class Recipe:
             if owner in (None, method)
         }
         varied = {} if cell.change is None else {cell.change.key: cell.change.value}
-        return make_config(
+        config = make_config(
             self.data,
             method,
             preset=self.preset,
@@ -61,6 +67,7 @@ class Recipe:
             machine=self.machine,
             own_training=not self.equal,
         )
+        return record_knowledge(config, self.source)
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ def compare(
     seeds: Sequence[int] = (0,),
     vary: Mapping[str, Sequence[Any]] | None = None,
     preset: str | None = None,
+    backbone: str | None = None,
+    frozen: bool | None = None,
     settings: Mapping[str, Any] | None = None,
     source: Source | None = None,
     machine: Mapping[str, Any] | None = None,
@@ -117,11 +126,15 @@ def compare(
         ``{"csot.epsilon": [0.05, 0.1]}``. A key such as "csot.epsilon" is for one method only;
         other methods are then run once.
     preset : str, optional
-        A preset or a .yaml file; by default the one named like the data, if any.
+        A preset or a .yaml file; by default the one named like the data, if any. A method that it
+        has no section for takes its common part.
+    backbone, frozen : optional
+        As for `csot.train`: what every method starts from.
     settings : dict, optional
         Changes to the preset; a key such as "csot.epsilon" is for one method only.
     source, machine : optional
-        As for `csot.train`.
+        As for `csot.train`; embeddings are kept in ``out`` for all runs, unless `source` has a
+        `cache`.
     equal : bool
         Give all methods the epochs, optimiser and network of the preset, rather than those of
         their own sections.
@@ -139,14 +152,28 @@ def compare(
     Comparison
         Tables of all runs.
     """
+    source = source or Source()
+    chosen = by_owner({**(settings or {}), **(vary or {})})
+    start = choose_start(
+        data,
+        source.columns or Columns(),
+        preset=preset,
+        backbone=backbone,
+        frozen=frozen,
+        settings={key: value for (owner, key), value in chosen.items() if owner is None},
+        accelerator=str((machine or {}).get("accelerator", "auto")),
+    )
+    if source.cache is None and EMBEDDER in start.settings:
+        source = replace(source, cache=Path(out) / EMBEDDED)
     recipe = Recipe(
         data=data,
         out=Path(out),
-        preset=preset or preset_for(data),
-        settings=settings,
-        source=source or Source(),
-        machine=machine,
+        preset=start.preset,
+        settings={**start.settings, **(settings or {})},
+        source=source,
+        machine=start.on_machine(machine),
         equal=equal,
+        words=start.words,
     )
     meant = [noise_under(recipe.preset, noise) for noise in noises]
     cells = list_cells(methods, meant, seeds, vary)
@@ -168,8 +195,12 @@ def run_cells(
     # All settings are checked before the first run begins.
     configs = {cell: recipe.config(cell) for cell in cells}
     missing = []
+    contents: dict[int | None, str | None] = {}
     for cell, config in configs.items():
-        summary = finished_summary(cell.folder(recipe.out), config)
+        folder, limit = cell.folder(recipe.out), config.dataset.limit
+        if limit not in contents and is_finished(folder):
+            contents[limit] = read_content(config, recipe.source, folder)
+        summary = finished_summary(folder, config, contents.get(limit))
         if summary is None:
             missing.append(cell)
         else:
@@ -189,14 +220,34 @@ def run_cells(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def finished_summary(folder: Path, config: RunConfig) -> dict[str, Any] | None:
-    """Return the summary of a finished run of the same configuration, if there is one."""
-    if not (folder / "summary.json").exists():
+def is_finished(folder: Path) -> bool:
+    """Whether there is a finished run."""
+    return (folder / "summary.json").exists()
+
+
+def read_content(config: RunConfig, source: Source, folder: Path) -> str | None:
+    """The digest of ids, labels and classes as they are now; None for a data set with a name."""
+    if not Path(config.data).exists():
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return record_content(config, read_outline(config, source, folder)).dataset.content
+
+
+def finished_summary(folder: Path, config: RunConfig, content: str | None) -> dict[str, Any] | None:
+    """Return the summary of a finished run of the same configuration, if there is one.
+
+    `content` is the digest of the data, None if that is not compared.
+    """
+    if not is_finished(folder):
         return None
     kept = RunFolder(folder).read_config()
-    if kept.identity() != config.identity():
+    theirs, ours = kept.identity(), config.identity()
+    ours["dataset"]["content"] = theirs["dataset"]["content"] if content is None else content
+    if theirs != ours:
         raise ValueError(
-            f"{folder} holds a run with other settings: choose another `out`, or delete that folder"
+            f"{folder} holds a run with other settings or data: choose another `out`, or delete "
+            "that folder"
         )
     return Run.open(folder).read_summary()
 

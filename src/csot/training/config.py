@@ -131,6 +131,14 @@ class DataConfig(Strict):
     """SHA-256 of the file of verified labels, which `csot.train` fills in."""
     from_clean: str | None = None
     """SHA-256 of the findings that training started from, likewise."""
+    columns: dict[str, str | list[str]] | None = None
+    """Columns of a table by role, likewise; so are all keys below."""
+    test: str | None = None
+    root: str | None = None
+    noise_file: str | None = None
+    """SHA-256 of the file of the noise `file:LABELS` or `matrix:FILE`."""
+    content: str | None = None
+    """SHA-256 of the ids, labels and class names, before noise."""
 
 
 class MachineConfig(Strict):

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from csot.data.datasets.registry import balanced_rows
 from csot.data.labels import class_names_of, encode
 from csot.data.readers.table import Columns
 from csot.data.readers.tensors import to_float32
-from csot.data.readers.training import Sets, assemble, read_sets, source_of
+from csot.data.readers.training import Sets, assemble, read_sets
 from csot.data.samples import InMemory, Samples, StoredViews
 from csot.data.types import LabelledData, Matrix, TrainingData
 from csot.embed import Embedder, EmbeddingCache
@@ -82,10 +83,12 @@ class Pending:
     views: int
     """Views of each image, the plain one included."""
 
-    @property
-    def source(self) -> dict[str, str]:
-        """Where the samples are, as in the summary of a run."""
-        return source_of(self.sets.path, self.sets.train)
+    def outline(self) -> TrainingData:
+        """Ids, labels and classes as after `embed`, without features; it warns of nothing."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tests = [InMemory(torch.zeros(len(data), 1)) for _, _, data in self.sets.tests]
+            return assemble(self.sets, InMemory(torch.zeros(len(self.sets.train), 1)), tests)
 
     def embed(self, on_stage: OnStage | None = None) -> TrainingData:
         """Embed what is not known yet; needs the folder of the run."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from csot._core.errors import DataError
+from csot._core.noise_text import canonical_noise
 from csot.data.datasets.registry import read_training_data
 from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
@@ -15,8 +19,12 @@ from csot.runs import Run
 from csot.runs.run import FINDINGS
 from csot.training.config import RunConfig
 from csot.training.finetune import is_pretrained, wanted_inputs
+from csot.training.folder import CONFIG
 from csot.training.knowledge import CleanedRun, with_consensus, with_verified
-from csot.training.prepared import Place
+from csot.training.prepared import Place, read_pending
+
+NOISE_FILES = ("file", "matrix")
+"""Kinds of noise that are read from a file."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +103,26 @@ def read_source(config: RunConfig, source: Source) -> TrainingData:
     return replace(data, mean=wanted.mean, std=wanted.std)
 
 
-def check_knowledge(config: RunConfig, source: Source) -> None:
+def check_knowledge(config: RunConfig, source: Source, data: TrainingData | None = None) -> None:
     """Raise before any work is done if what is known of the labels cannot be used."""
+    votes = (source.columns or Columns()).annotator is not None
+    posterior = votes or (
+        data is not None and (data.votes is not None or data.posterior is not None)
+    )
+    if canonical_noise(config.noise) != "none" and (posterior or source.from_clean is not None):
+        named = "`from_clean`" if source.from_clean is not None else "`annotator`"
+        raise DataError(
+            f"noise {config.noise} and {named}: what is known of the labels before the noise would "
+            "be trained on; leave out one of the two"
+        )
     if source.verified is not None and not source.verified.exists():
         raise DataError(f"{source.verified} does not exist (`verified`)")
     if source.from_clean is not None:
         Run.open(source.from_clean)
+        if (source.from_clean / CONFIG).exists():
+            raise DataError(
+                f"`from_clean` {source.from_clean} is a training run: give a run of csot clean"
+            )
         if not find_method(config.method).uses_posterior:
             raise DataError(
                 f"`from_clean` {source.from_clean}: {config.method} cannot start from "
@@ -109,15 +131,42 @@ def check_knowledge(config: RunConfig, source: Source) -> None:
 
 
 def record_knowledge(config: RunConfig, source: Source) -> RunConfig:
-    """The configuration with what identifies the files, so that `resume` notices other ones."""
-    files = {"verified": source.verified, "from_clean": None}
-    if source.from_clean is not None:
-        files["from_clean"] = source.from_clean / FINDINGS
-    digests = {
-        name: None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in files.items()
+    """The configuration with what identifies the source, so that `resume` notices another one."""
+    kind, _, noise_file = config.noise.strip().partition(":")
+    files = {
+        "verified": source.verified,
+        "from_clean": None if source.from_clean is None else source.from_clean / FINDINGS,
+        "noise_file": Path(noise_file) if kind in NOISE_FILES else None,
     }
-    return config.model_copy(update={"dataset": config.dataset.model_copy(update=digests)})
+    columns = asdict(source.columns or Columns())
+    found: dict[str, Any] = {
+        "columns": {role: _plain(name) for role, name in columns.items() if name is not None}
+        or None,
+        "test": None if source.test is None else str(source.test),
+        "root": None if source.root is None else str(source.root),
+    }
+    for name, path in files.items():
+        # What is missing is reported by its reader.
+        is_there = path is not None and path.is_file()
+        found[name] = hashlib.sha256(path.read_bytes()).hexdigest() if path and is_there else None
+    return _with_facts(config, found)
+
+
+def record_content(config: RunConfig, data: TrainingData) -> RunConfig:
+    """The configuration with a digest of ids, labels and class names, before noise."""
+    tests = {test.name: test.labels.tolist() for test in data.tests}
+    votes = None if data.votes is None else data.votes.astype(str).to_numpy().tolist()
+    values = [data.class_names, data.ids, data.labels.tolist(), tests, votes]
+    digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
+    return _with_facts(config, {"content": digest})
+
+
+def read_outline(config: RunConfig, source: Source, out: Path) -> TrainingData:
+    """The data that a configuration names; where it is to be embedded, without features."""
+    if config.dataset.embedder is None:
+        return read_source(config, source)
+    place = source.place(Path(config.data), out)
+    return read_pending(place, config.dataset, config.machine.devices).outline()
 
 
 def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, CleanedRun | None]:
@@ -128,3 +177,11 @@ def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, Cl
         return with_consensus(data), None
     cleaned = CleanedRun.read(source.from_clean, data)
     return replace(data, posterior=cleaned.posterior), cleaned
+
+
+def _with_facts(config: RunConfig, found: dict[str, Any]) -> RunConfig:
+    return config.model_copy(update={"dataset": config.dataset.model_copy(update=found)})
+
+
+def _plain(name: str | Sequence[str]) -> str | list[str]:
+    return name if isinstance(name, str) else list(name)

@@ -33,6 +33,8 @@ from csot.training.presets import preset_for
 
 FEATURES, FINETUNE = "features", "finetune"
 """Presets: a small network on features, and a pretrained one that is trained on."""
+EMBEDDER = "dataset.embedder"
+"""Setting of runs on features."""
 SUFFIXES = (".safetensors", ".pt", ".pth")
 SIDE = 299
 """Pixels for which every network can be built."""
@@ -50,6 +52,10 @@ class Start:
     """For the terminal: what was chosen, and what to say for another choice."""
     precision: str | None = None
     """Unless the user names one."""
+
+    def on_machine(self, machine: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The user's own settings of the machine, and the precision where they have none."""
+        return {**({"precision": self.precision} if self.precision else {}), **(machine or {})}
 
 
 def choose_start(
@@ -83,18 +89,28 @@ def choose_start(
     if any(name in settings for name in NAMES):
         if backbone is not None:
             raise DataError(f"`backbone` {backbone} and network.name are both given: drop one")
+        refuse_frozen(frozen, "network.name is given; name a pretrained network with `backbone`")
         return Start(own)
     path = Path(data)
     medium = medium_of(path, columns) if path.exists() else "name"
     if medium == "texts":
+        if frozen is not True:
+            refuse_frozen(frozen, "texts are trained on as features, which stay as they are")
         embedder = backbone or text_models.DEFAULT_MODEL
-        return Start(preset or FEATURES, {"dataset.embedder": embedder}, _frozen_words(embedder))
+        return Start(preset or FEATURES, {EMBEDDER: embedder}, _frozen_words(embedder))
+    if medium in ("columns", "arrays"):
+        refuse_frozen(frozen, f"{data} holds features, and the network on them is trained")
     if medium == "columns":
         own = preset or FEATURES
     if backbone is None and (medium != "images" or own is not None):
+        named = f"the preset {own}" if own else data
+        refuse_frozen(
+            frozen, f"{named} does not start from a pretrained network without `backbone`"
+        )
         return Start(own)
     name = backbone or image_models.NAME
     if Path(name).suffix in SUFFIXES and Path(name).is_file():
+        refuse_frozen(frozen, f"all weights of `backbone` {name} are trained on")
         return Start(own, {"network.name": find_network(Path(name)), "network.weights": name})
     if medium in ("columns", "arrays"):
         raise DataError(f"`backbone` {name} is for images and texts; {data} holds features")
@@ -108,9 +124,16 @@ def choose_start(
     if frozen:
         if medium != "images":
             raise DataError(f"frozen features are made of image files; {data} is not of files")
-        return Start(preset or FEATURES, {"dataset.embedder": name}, _frozen_words(name, True))
+        return Start(preset or FEATURES, {EMBEDDER: name}, _frozen_words(name, True))
     words = f"fine-tuning {name}: the head first, then the last blocks"
     return Start(preset or FINETUNE, {"network.name": name}, words, precision="auto")
+
+
+def refuse_frozen(frozen: bool | None, why: str) -> None:
+    """Raise if the user asked for frozen or for trained weights where there is no choice."""
+    if frozen is not None:
+        asked = "`frozen`" if frozen else "`frozen` False (--fine-tune)"
+        raise DataError(f"{asked} cannot be given: {why}")
 
 
 def find_network(weights: Path) -> str:

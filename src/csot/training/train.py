@@ -27,8 +27,14 @@ from csot.training.presets import make_config, preset_for
 from csot.training.results import write_results
 from csot.training.snapshots import snapshot_writer
 from csot.training.source import Source as Source
-from csot.training.source import check_knowledge, read_source, record_knowledge, with_knowledge
-from csot.training.starting_network import Start, choose_start
+from csot.training.source import (
+    check_knowledge,
+    read_source,
+    record_content,
+    record_knowledge,
+    with_knowledge,
+)
+from csot.training.starting_network import Start, choose_start, refuse_frozen
 
 NOISE_STREAM = 17
 """Random stream of the label noise, distinct from all streams of the loop."""
@@ -134,6 +140,7 @@ def train(
     module = None
     if isinstance(backbone, nn.Module):
         module = backbone
+        refuse_frozen(frozen, "a module of your own is trained as it is")
         own = {"network.name": f"{IN_MEMORY}{type(module).__name__}"}
         start = replace(start, settings=own)
     elif not isinstance(data, TrainingData):
@@ -146,8 +153,10 @@ def train(
             settings=settings or {},
             accelerator=str((machine or {}).get("accelerator", "auto")),
         )
-    elif backbone is not None:
-        start = replace(start, settings={"network.name": backbone})
+    else:
+        refuse_frozen(frozen, "`data` in memory is trained on as it is; give a path of image files")
+        if backbone is not None:
+            start = replace(start, settings={"network.name": backbone})
     config = make_config(
         name,
         method,
@@ -155,7 +164,7 @@ def train(
         noise=noise,
         seed=seed,
         overrides={**start.settings, **(settings or {})},
-        machine={**({"precision": start.precision} if start.precision else {}), **(machine or {})},
+        machine=start.on_machine(machine),
     )
     if is_first_process():
         progress.on_start(config)
@@ -201,24 +210,26 @@ def train_configured(
         writers.append(folder.tensorboard_writer())
     callbacks = progress or Progress()
     noise = parse_noise(config.noise)
-    check_knowledge(config, source)
+    check_knowledge(config, source, data)
     config = record_knowledge(config, source)
 
-    def prepare(found: dict[str, str]) -> None:
+    def prepare(read: TrainingData) -> None:
         if is_first_process():
-            folder.prepare(config, found, resume=resume, force=force)
+            recorded = record_content(config, read)
+            folder.prepare(recorded, read.source, resume=resume, force=force)
 
     pending = None
     if data is None and config.dataset.embedder is not None:
         place = source.place(Path(config.data), folder.path)
         pending = read_pending(place, config.dataset, config.machine.devices)
-        prepare(pending.source)  # embeddings are kept in the folder
+        outline = pending.outline()
+        prepare(outline)  # embeddings are kept in the folder
         data = pending.embed(callbacks.on_stage)
     original = read_source(config, source) if data is None else data
     noisy = noise.apply(original, generator_for(config.seed, NOISE_STREAM))
     labelled, cleaned = with_knowledge(with_noise(original, noisy), source)
     if pending is None:
-        prepare(labelled.source)
+        prepare(original)
     if is_first_process():
         folder.write_inputs(labelled, source.columns)
         Run(folder.path).write_excel_safe(excel_safe)
