@@ -100,7 +100,7 @@ def test_a_training_run_on_images(trained_on_images: Path, folder: Path) -> None
 
 
 def test_a_cleaning_run_on_images(cleaned_images: Path, folder: Path) -> None:
-    model = csot.load(cleaned_images)
+    model = csot.load(cleaned_images, embedder="loading_embedders:images")
     check_images(model, folder)
     assert model.predict(pictures(folder)).tolist() == CLASSES
 
@@ -199,7 +199,7 @@ def test_a_cleaning_run_on_texts(
         out=tmp_path / "run",
         embedder="loading_embedders:texts",
     )
-    model = csot.load(tmp_path / "run")
+    model = csot.load(tmp_path / "run", embedder="loading_embedders:texts")
     assert model.medium == "texts"
     assert model.predict(["abcabcab", "xyzzyxyz"]).tolist() == ["start", "end"]
     assert model.predict("abcabcab").tolist() == ["start"]

@@ -31,7 +31,11 @@ Probabilities: TypeAlias = npt.NDArray[np.float32]
 
 
 def load(
-    run: str | Path, *, checkpoint: Which = "last", backbone: nn.Module | None = None
+    run: str | Path,
+    *,
+    checkpoint: Which = "last",
+    backbone: nn.Module | None = None,
+    embedder: str | None = None,
 ) -> LoadedRun:
     """Load a finished run to predict new samples with it.
 
@@ -43,6 +47,8 @@ def load(
         Of a training run: the last epoch, or the best one on the noisy held-out labels.
     backbone : nn.Module, optional
         Of a training run that started from a module in memory: that module.
+    embedder : str, optional
+        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
 
     Returns
     -------
@@ -56,9 +62,9 @@ def load(
     if checkpoint not in ("last", "best"):
         raise ValueError(f"checkpoint must be 'last' or 'best', got {checkpoint!r}")
     if Run(Path(run)).cleaner_path.exists():
-        return _CleaningRun(Judge.open(Path(run)))
+        return _CleaningRun(Judge.open(Path(run), embedder))
     require("lightning_fabric", "train", "loading a training run")
-    return _TrainingRun(Path(run), checkpoint, backbone)
+    return _TrainingRun(Predictor(run, checkpoint, backbone, embedder))
 
 
 class LoadedRun(ABC):
@@ -143,8 +149,8 @@ class LoadedRun(ABC):
 
 
 class _TrainingRun(LoadedRun):
-    def __init__(self, path: Path, checkpoint: Which, backbone: nn.Module | None) -> None:
-        self._predictor = Predictor(path, checkpoint, backbone)
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
         self._inputs = self._predictor.inputs
         self._wanted = self._predictor.wanted
         self.class_names = self._wanted.class_names

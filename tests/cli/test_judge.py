@@ -128,19 +128,22 @@ def test_images(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             path = tmp_path / name / f"d{files.labels[row]}" / f"{row}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray((files.images[row] * 15).astype(np.uint8)).save(path)
-    succeed("old", "--embedder", "pixels_of:embed", "--out", "run")
-    succeed("new", "--with", "run", "--out", "judged")
+    own = ("--embedder", "pixels_of:embed")
+    succeed("old", *own, "--out", "run")
+    message = refused("new", "--with", "run", "--out", "x")
+    assert "name it with --embedder pixels_of:embed" in message
+    succeed("new", "--with", "run", *own, "--out", "judged")
     found = Run.open("judged").read_findings()
     truth = {str(row): f"d{files.truth[row]}" for row in range(NEW.start, NEW.stop)}
     right = [label == truth[Path(key).stem] for key, label in found["corrected_label"].items()]
     assert np.mean(right) > 0.9
     assert "changed" not in refused(files.folder / "new.npz", "--with", "run", "--out", "x")
     shutil.move("new/d1", "new/d1s")
-    message = refused("new", "--with", "run", "--out", "x")
+    message = refused("new", "--with", "run", *own, "--out", "x")
     assert "'d1s'" in message
     assert "did you mean 'd1'?" in message
     (tmp_path / "pixels_of.py").write_text(EMBEDDER + "# other\n")
-    assert "has changed since run was made" in refused("new", "--with", "run", "--out", "x")
+    assert "has changed since run was made" in refused("new", "--with", "run", *own, "--out", "x")
     assert not Path("x").exists()
 
 

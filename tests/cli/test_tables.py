@@ -93,7 +93,7 @@ def test_text_beside_columns(table: pd.DataFrame) -> None:
     assert result.exit_code == 0, result.output
     assert "uses note (text), city (category), price (money); ignores age" in result.stdout
     assert right(Path("run"), table, slice(0, 120)) > 0.95
-    result = clean("new.csv", "--with", "run", "--out", "judged")
+    result = clean("new.csv", "--with", "run", *own, "--out", "judged")
     assert result.exit_code == 0, result.output
     assert right(Path("judged"), table, slice(120, None)) > 0.95
     inputs = json.loads(Path("run/summary.json").read_text())["inputs"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -112,14 +113,16 @@ def text_run(place: Path) -> Path:
 
 
 def test_a_photo_run_predicts(place: Path, photo_run: Path) -> None:
-    model = csot.load(photo_run)
+    own = "prepared_embedders:images"
+    model = csot.load(photo_run, embedder=own)
     assert model.medium == "images"
     paths = sorted((place / "photos" / "test" / "light").glob("*.png"))
     assert set(model.predict(paths)) == {"light"}
     pixels = np.full((2, 8, 8, 3), (20, 10, 235), dtype=np.uint8)
     assert set(model.predict(pixels)) == {"dark"}
     out = place / "p.csv"
-    result = command("predict", photo_run, place / "photos" / "test", "--out", out, "--force")
+    arguments = ("predict", photo_run, place / "photos" / "test", "--out", out)
+    result = command(*arguments, "--embedder", own, "--force")
     assert "accuracy 100.00%" in result.stdout, result.output
 
 
@@ -151,15 +154,33 @@ def test_fewer_rows_are_embedded_where_a_limit_is_set(place: Path, tmp_path: Pat
     assert data.labels.bincount().tolist() == [5, 5]
 
 
+def test_code_that_only_a_run_names_is_not_imported(photo_run: Path, tmp_path: Path) -> None:
+    run, marker = tmp_path / "run", tmp_path / "imported"
+    shutil.copytree(photo_run, run)
+    (tmp_path / "hostile.py").write_text(f"open({str(marker)!r}, 'w').close()\nembed = len\n")
+    text = (run / "inputs.yaml").read_text()
+    (run / "inputs.yaml").write_text(text.replace("prepared_embedders:images", "hostile:embed"))
+    pixels = np.zeros((1, 8, 8, 3), dtype=np.uint8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        with pytest.raises(DataError, match="if you trust it, name it with `embedder` hostile:emb"):
+            csot.load(run).predict(pixels)
+        assert not marker.exists()
+        with pytest.raises(DataError, match=r"`embedder` prepared_.*: .* used hostile:embed"):
+            csot.load(run, embedder="prepared_embedders:images").predict(pixels)
+
+
 def test_a_text_run_predicts(place: Path, text_run: Path) -> None:
-    model = csot.load(text_run)
+    own = "prepared_embedders:texts"
+    model = csot.load(text_run, embedder=own)
     assert model.medium == "texts"
     new = pd.DataFrame({"review": ["abc", "xyz xyz"], "price": [0.1, -0.2]})
     assert model.predict(new).tolist() == ["1", "5"]
     with pytest.raises(DataError, match="no column 'price'"):
         model.predict(["abc"])
     new.to_csv(place / "new.csv", index=False)
-    assert command("predict", text_run, place / "new.csv", "--out", place / "t.csv").exit_code == 0
+    arguments = ("predict", text_run, place / "new.csv", "--out", place / "t.csv")
+    assert command(*arguments, "--embedder", own).exit_code == 0
     assert pd.read_csv(place / "t.csv")["predicted_label"].tolist() == [1, 5]
     samples = pd.read_csv(text_run / "samples.csv")
     assert samples["text"][1] == "xyz xyz 1"

@@ -13,6 +13,7 @@ from csot.clean.cleaner import LabelCleaner
 from csot.data import Columns, DataError, LabelledData, read_verified
 from csot.data.labels import encode
 from csot.data.types import Labels
+from csot.embed.embedder import confirmed_embedder
 from csot.embed.preparation import PlannedEmbedding, Preparation, medium_of
 from csot.runs import Run
 
@@ -32,9 +33,11 @@ class Judge:
     cleaner: LabelCleaner
     inputs: Preparation
     settings: dict[str, Any]
+    embedder: str | None = None
+    """As the user named it, for `confirmed_embedder`."""
 
     @staticmethod
-    def open(path: Path) -> Judge:
+    def open(path: Path, embedder: str | None = None) -> Judge:
         """Load the cleaner; an error says why the run has none."""
         run = Run.open(path)
         summary = run.read_summary()
@@ -66,15 +69,17 @@ class Judge:
             LabelCleaner.load(run.cleaner_path),
             inputs,
             settings if isinstance(settings, dict) else {},
+            embedder,
         )
 
     def align(
-        self, data: Path | None, columns: Columns, embedder: str | None
+        self, data: Path | None, columns: Columns, embedder: str | None = None
     ) -> tuple[Columns, str | None]:
         """The columns and the embedder of the run; other ones are refused.
 
         ``data`` is None for a table in memory.
         """
+        embedder = embedder or self.embedder
         if data is not None and not data.exists():
             return columns, embedder
         if medium_of(data, Columns()) == "columns":
@@ -90,7 +95,7 @@ class Judge:
                 f"`features` {','.join(asked)}: {self.run} judges by {listed(known) or 'none'}; "
                 "leave `features` out"
             )
-        return columns, embedder or self.inputs.embedder
+        return columns, confirmed_embedder(self.run, self.inputs.embedder, embedder)
 
     def check_medium(self, medium: str, name: str) -> None:
         """Refuse images where the run judges texts, and the like."""

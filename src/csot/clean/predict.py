@@ -24,6 +24,7 @@ def predict_with_cleaner(
     columns: Columns | None = None,
     root: Path | None = None,
     allow_outside: bool = False,
+    embedder: str | None = None,
     progress: Progress | None = None,
 ) -> Predicted:
     """Predict the labels of data with the classifier that a cleaning run learned.
@@ -38,11 +39,13 @@ def predict_with_cleaner(
         Columns of a table, by default those of the run; and where its image paths start.
     allow_outside : bool
         Read images that lie outside of the data folder.
+    embedder : str, optional
+        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
     progress : callable, optional
         Called with the name of a stage, how much of it is done, and how much there is.
     """
     return predict_with_judge(
-        Judge.open(Path(run)),
+        Judge.open(Path(run), embedder),
         Path(data),
         columns=columns,
         root=root,
@@ -63,7 +66,7 @@ def predict_with_judge(
     """`predict_with_cleaner` for a run that is open already, and also for a table in memory."""
     path = None if isinstance(data, pd.DataFrame) else data
     asked = columns or Columns()
-    chosen, embedder = judge.align(path, asked, None)
+    chosen, embedder = judge.align(path, asked)
     chosen = without_missing(chosen, asked, data)
     # What is embedded here must not replace the embeddings that the run keeps of its own data.
     with tempfile.TemporaryDirectory(prefix="csot-") as folder:

@@ -64,6 +64,13 @@ def predict(
     root: ImageRoot = None,
     allow_outside: AllowOutside = False,
     excel_safe: ExcelSafe = False,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of a RUN with an embedder package.module:callable: that name, if you trust it.",
+        ),
+    ] = None,
     data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     quiet: Quiet = False,
@@ -91,6 +98,7 @@ def predict(
                     columns=columns,
                     root=root,
                     allow_outside=allow_outside,
+                    embedder=embedder,
                     progress=progress,
                 )
             model = "cleaner"
@@ -106,6 +114,7 @@ def predict(
                 root=root,
                 data_dir=data_dir,
                 allow_outside=allow_outside,
+                embedder=embedder,
             )
             model = f"{checkpoint.value} checkpoint (epoch {predicted.epoch})"
         predicted.write(out, excel_safe=excel_safe)

@@ -91,6 +91,19 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
     return Embedder(model, text_embedder_version(model), quiet, chunk=256)
 
 
+def confirmed_embedder(run: Path, recorded: str | None, named: str | None) -> str | None:
+    """The embedder that the user named, else the one that a run recorded.
+
+    Code is imported only by a name of the user's own, since a run may be somebody else's.
+    """
+    if named is None and recorded is not None and _is_users_own(recorded):
+        raise DataError(
+            f"{run} was made with the embedder {recorded}, which would be imported and called: if "
+            f"you trust it, name it with `embedder` {recorded}"
+        )
+    return named or recorded
+
+
 def has_views(medium: Medium, wanted: str | None) -> bool:
     """Whether other views of an image than the plain one can be embedded."""
     return medium == "images" and (wanted is None or not _is_users_own(wanted))

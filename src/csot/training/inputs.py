@@ -21,6 +21,7 @@ from csot.data.readers.table import Columns
 from csot.data.readers.table_file import is_table
 from csot.data.readers.tensors import to_float32, warn_skipped
 from csot.data.samples import InMemory
+from csot.embed.embedder import confirmed_embedder
 from csot.embed.images import NETWORKS, read_pixels
 from csot.embed.preparation import Preparation, features_of, medium_of, plan_embedding
 from csot.training.folder import INPUTS, InputFacts
@@ -40,15 +41,18 @@ class RunInputs:
         How images or texts become features; None where the network takes the data as it is.
     columns : Columns
         Columns of the table that it was trained on.
+    embedder : str or None
+        As the user named it, for `confirmed_embedder`.
     """
 
     run: Path
     wanted: Wanted
     prepared: Preparation | None
     columns: Columns
+    embedder: str | None = None
 
     @staticmethod
-    def of(run: Path, facts: InputFacts) -> RunInputs:
+    def of(run: Path, facts: InputFacts, embedder: str | None = None) -> RunInputs:
         """By inputs.yaml; an error names the file."""
         prepared = None
         with naming(run / INPUTS, "a description of the inputs", "train it anew"):
@@ -58,7 +62,7 @@ class RunInputs:
                 table = prepared.table
             columns = Columns(**(facts.columns or {}))
         wanted = Wanted(facts.kind, tuple(facts.shape), list(facts.class_names), table)
-        return RunInputs(run, wanted, prepared, columns)
+        return RunInputs(run, wanted, prepared, columns, embedder)
 
     @property
     def medium(self) -> str:
@@ -149,10 +153,13 @@ class RunInputs:
                 f"{path or 'the table'} holds no {how.medium}, which {self.run} was trained on; "
                 f"name their column with `{'image' if how.medium == 'images' else 'text'}`"
             )
+        embedder = confirmed_embedder(self.run, how.embedder, self.embedder)
         # In a folder of its own: the run keeps the embeddings of its training data.
         with tempfile.TemporaryDirectory(prefix="csot-") as folder:
-            planned = plan_embedding(path, Path(folder), columns, root, how.embedder)
+            planned = plan_embedding(path, Path(folder), columns, root, embedder)
             assert planned is not None
+            if planned.embedder.name != how.embedder:
+                raise DataError(f"`embedder` {embedder}: {self.run} used {how.embedder}")
             if planned.embedder.version != how.embedder_version:
                 raise DataError(
                     f"the embedder {how.embedder} has changed since {self.run} was made (other "

@@ -41,6 +41,7 @@ def predict(
     root: Path | None = None,
     data_dir: Path | None = None,
     allow_outside: bool = False,
+    embedder: str | None = None,
 ) -> Predicted:
     """Predict the labels of data with a trained run.
 
@@ -59,12 +60,14 @@ def predict(
         Folder of the named data sets; by default ``./data``.
     allow_outside : bool
         Read images that lie outside of the data folder.
+    embedder : str, optional
+        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
 
     Returns
     -------
     Predicted
     """
-    predictor = Predictor(run, checkpoint)
+    predictor = Predictor(run, checkpoint, embedder=embedder)
     return predictor(predictor.inputs.read(data, columns, root, data_dir, allow_outside))
 
 
@@ -79,10 +82,16 @@ class Predictor:
         The last epoch, or the best one on the noisy held-out labels.
     backbone : nn.Module, optional
         The module that was trained, if it was passed to `csot.train`.
+    embedder : str, optional
+        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
     """
 
     def __init__(
-        self, run: str | Path, checkpoint: Which = "last", backbone: nn.Module | None = None
+        self,
+        run: str | Path,
+        checkpoint: Which = "last",
+        backbone: nn.Module | None = None,
+        embedder: str | None = None,
     ) -> None:
         folder = RunFolder(Path(run))
         self._path = folder.path
@@ -93,7 +102,7 @@ class Predictor:
         self.epoch = found.epoch
         self._batch = config.training.evaluation_batch
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.inputs = RunInputs.of(self._path, self._facts)
+        self.inputs = RunInputs.of(self._path, self._facts, embedder)
         placeholder = empty_data(config.data, self._facts)
         with naming(folder.path, "a run that can be built again", "train it anew"):
             self._plain = make_views(placeholder, config.training.views).plain
