@@ -276,6 +276,23 @@ def test_a_file_of_weights_names_its_network(place: Path, tmp_path: Path) -> Non
         choose_start(str(place / "photos"), Columns(), **given)
 
 
+def test_verified_labels_are_checked_before_anything_is_embedded(
+    place: Path, tmp_path: Path
+) -> None:
+    """Else the corrected file would be another one than the run was begun with."""
+    verified = tmp_path / "verified.csv"
+    verified.write_text("id,label\ntrain/dark/0.png,drak\n")
+    with pytest.raises(DataError, match="the verified label 'drak'"):
+        csot.train(
+            place / "photos",
+            out=tmp_path / "run",
+            backbone="prepared_embedders:images",
+            frozen=True,
+            source=Source(verified=verified),
+        )
+    assert not (tmp_path / "run").exists()
+
+
 def test_methods_are_compared_from_one_start(place: Path, tmp_path: Path) -> None:
     """Photographs are embedded once for all methods."""
     import prepared_embedders  # type: ignore[import-not-found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -167,6 +168,19 @@ def read_outline(config: RunConfig, source: Source, out: Path) -> TrainingData:
         return read_source(config, source)
     place = source.place(Path(config.data), out)
     return read_pending(place, config.dataset, config.machine.devices).outline()
+
+
+def check_knowledge_fits(data: TrainingData, source: Source) -> None:
+    """Raise if verified labels or the run of a cleaner do not fit the data; features are not used.
+
+    Warnings are left to `with_knowledge`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if source.verified is not None:
+            with_verified(data, source.verified)
+        if source.from_clean is not None:
+            CleanedRun.read(source.from_clean, data)
 
 
 def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, CleanedRun | None]:

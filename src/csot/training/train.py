@@ -29,6 +29,7 @@ from csot.training.snapshots import snapshot_writer
 from csot.training.source import Source as Source
 from csot.training.source import (
     check_knowledge,
+    check_knowledge_fits,
     read_source,
     record_content,
     record_knowledge,
@@ -223,6 +224,7 @@ def train_configured(
         place = source.place(Path(config.data), folder.path)
         pending = read_pending(place, config.dataset, config.machine.devices)
         outline = pending.outline()
+        check_knowledge_fits(outline, source)
         prepare(outline)  # embeddings are kept in the folder
         data = pending.embed(callbacks.on_stage)
     original = read_source(config, source) if data is None else data
