@@ -148,8 +148,19 @@ def test_a_discarded_row_of_numbers_has_no_label(tmp_path: Path) -> None:
     session = Session(run, "ann")
     session.decide([session.catalogue.row_of["60"]], "discard", None, "one", "a")
     session.close()
-    fixed = pd.read_parquet(run.apply(tmp_path / "fixed.parquet").path)
+    done = run.apply(tmp_path / "fixed.parquet")
+    fixed = pd.read_parquet(done.path)
     assert fixed["kind"].isna().tolist() == [row == 60 for row in range(120)]
+    # Whole numbers beside a missing one stay whole, and who changed them is said.
+    changed = pd.read_csv(done.changes_path, dtype=str, keep_default_na=False)
+    assert set(changed["new_label"]) <= {"", "0", "1"}
+    status = run.findings["status"].astype(str)
+    for name, source in zip(changed["id"], changed["source"], strict=True):
+        assert source == (
+            "reviewed" if name == "60" else status[status.index.astype(str) == name].iloc[0]
+        )
+    with pytest.raises(DataError, match=r"data is a DataFrame: pass a path, or .*csot\.load"):
+        run.predict(frame)  # type: ignore[arg-type]
 
 
 def test_nothing_is_left_where_writing_fails(tmp_path: Path) -> None:

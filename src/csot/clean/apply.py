@@ -17,11 +17,11 @@ from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
 from csot.review.domain.decisions import Decisions, read_decisions
 from csot.runs import Run
-from csot.runs.findings import CONFIDENCE, CORRECTED, GIVEN, ID
+from csot.runs.findings import CONFIDENCE, CORRECTED, GIVEN, ID, STATUS
 from csot.runs.tables import kind_of, to_text, write_csv, write_parquet
 
 NEW, SOURCE = "new_label", "source"
-REVIEWED, CORRECTION = "reviewed", "corrected"
+REVIEWED, CORRECTION, GUESS = "reviewed", "corrected", "uncertain"
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Applied:
     changes_path: Path
     changes: pd.DataFrame
     """One row per changed label: id, given_label, new_label, confidence, and whether people
-    (``reviewed``) or the run (``corrected``) changed it."""
+    (``reviewed``) or the run changed it, surely (``corrected``) or as the better guess
+    (``uncertain``)."""
     n_rows: int
 
 
@@ -152,7 +153,10 @@ def _final_labels(
             labels[row] = new
             changes.append((name, given, new, finding[CONFIDENCE], who))
     columns = [ID, GIVEN, NEW, CONFIDENCE, SOURCE]
-    return labels, pd.DataFrame(changes, columns=columns)
+    table = pd.DataFrame(changes, columns=columns)
+    # A discarded row has no label: whole numbers beside it must not become floats.
+    table[NEW] = pd.Series([change[2] for change in changes], dtype=object)
+    return labels, table
 
 
 def _decide(
@@ -173,7 +177,7 @@ def _decide(
     is_sure = finding[CONFIDENCE] >= min_confidence and not pd.isna(corrected)
     if name in decisions.undecided or not is_sure:
         return given, CORRECTION
-    return corrected, CORRECTION
+    return corrected, GUESS if finding[STATUS] == GUESS else CORRECTION
 
 
 def _write_images(

@@ -101,6 +101,11 @@ class CleanRun(Run):
 
     def predict(self, data: str | Path, **options: Any) -> Predicted:
         """Labels for new data of the same kind; options as of `predict_with_cleaner`."""
+        if not isinstance(data, str | Path):
+            raise DataError(
+                f"data is a {type(data).__name__}: pass a path, or predict what is in memory by "
+                f"csot.load({str(self.path)!r}).predict_proba(data)"
+            )
         return predict_with_cleaner(self.path, data, **options)
 
     def save(self, path: str | Path) -> CleanRun:

@@ -39,7 +39,7 @@ def apply(
 
     Example: csot apply run --out photos-fixed --min-confidence 0.9
     """
-    from csot.clean.apply import REVIEWED, SOURCE, apply_corrections
+    from csot.clean.apply import GUESS, NEW, REVIEWED, SOURCE, apply_corrections
     from csot.cli.terminal import Terminal
 
     with Terminal(quiet, as_json) as terminal:
@@ -50,11 +50,17 @@ def apply(
             link=link,
             allow_outside=allow_outside,
         )
-        by_people = int((done.changes[SOURCE] == REVIEWED).sum())
+        by_people, guesses = (int((done.changes[SOURCE] == who).sum()) for who in (REVIEWED, GUESS))
+        discarded = int(done.changes[NEW].isna().sum())
         terminal.say(
-            f"{len(done.changes):,} of {done.n_rows:,} labels changed, {by_people:,} of them by "
-            "reviewers"
+            f"{len(done.changes):,} of {done.n_rows:,} labels changed: {by_people:,} by reviewers, "
+            f"{len(done.changes) - by_people - guesses:,} corrected, {guesses:,} uncertain (the "
+            "better guess)"
         )
+        if discarded:
+            terminal.say(f"{discarded:,} of them discarded: without a label")
+        if guesses:
+            terminal.say("--min-confidence 0.8 leaves out labels that are less sure")
         terminal.say(f"Data in {done.path}; changes in {done.changes_path}")
         terminal.result(
             {
@@ -63,6 +69,8 @@ def apply(
                 "n_rows": done.n_rows,
                 "n_changed": len(done.changes),
                 "n_reviewed": by_people,
+                "n_uncertain": guesses,
+                "n_discarded": discarded,
             }
         )
 
