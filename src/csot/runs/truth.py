@@ -36,8 +36,20 @@ def read_truth(path: Path) -> dict[str, str]:
     column = next((name for name in COLUMNS if name in table), None)
     if ID not in table or column is None:
         raise FileError(f"{path} needs the columns {ID} and {TRUE}, it has {listed(table.columns)}")
-    found = zip(table[ID].tolist(), table[column].tolist(), strict=True)
-    return {key: label for key, label in found if label != ""}
+    keys, labels = table[ID].tolist(), table[column].tolist()
+    for text in (*keys, *labels):
+        if not _is_unicode(text):
+            raise FileError(f"{path} holds {text!r}, which is not UTF-8: save it as UTF-8")
+    return {key: label for key, label in zip(keys, labels, strict=True) if label != ""}
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written; half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def judged_labels(run: Run, truth: Mapping[Any, Any] | Path | None = None) -> pd.DataFrame:
