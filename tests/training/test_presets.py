@@ -287,3 +287,12 @@ def test_a_variant_that_is_asked_for_decides(preset: str, variant: str) -> None:
     own = make_config("digits", "csot", preset=preset).settings
     assert found["warmup"] == own["warmup"]
     assert own["variant"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("warmup", "ends", "only"), [(3, "before", False), (4, "before", True), (3, "after", True)]
+)
+def test_epochs_that_end_within_the_warmup(warmup: int, ends: str, only: bool) -> None:
+    """Epochs 1 and 2 of a warm-up of 3 that ends before it, all three of one that ends after."""
+    changes = {"epochs": 3, "warmup": warmup, "warmup_ends": ends}
+    assert make_config("digits", "csot", preset="digits", overrides=changes).only_warms_up is only

@@ -118,6 +118,12 @@ def compare(
 
             def on_plan(plan: Plan) -> None:
                 terminal.say(describe_plan(plan))
+                early = plan.only_warm_up()
+                if early:
+                    terminal.say(
+                        f"{', '.join(early)}: the epochs end within the warm-up, so the accuracy "
+                        "is not the method's; train longer"
+                    )
                 if plan.recipe.words:
                     terminal.say(plan.recipe.words)
                 bars.append(stack.enter_context(terminal.bar("runs", len(plan.cells))))

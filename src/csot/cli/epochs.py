@@ -63,6 +63,11 @@ class Epochs:
             f"{config.method} on {config.data}, preset {config.preset or 'none'}, "
             f"noise {config.noise}"
         )
+        if config.only_warms_up:
+            self._terminal.say(
+                f"{config.training.epochs} epochs end within the warm-up of {config.method}, "
+                "which itself never begins: train longer, or shorten it with --set warmup=1"
+            )
 
     def on_words(self, words: str) -> None:
         self._terminal.say(words)

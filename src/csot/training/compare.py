@@ -85,6 +85,11 @@ class Plan:
                 found[cell.name] = self.recipe.config(cell).training.epochs
         return found
 
+    def only_warm_up(self) -> list[str]:
+        """Methods whose training ends before their warm-up does."""
+        names = [cell.name for cell in self.cells if self.recipe.config(cell).only_warms_up]
+        return list(dict.fromkeys(names))
+
 
 def compare(
     data: str,

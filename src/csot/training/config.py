@@ -177,6 +177,13 @@ class RunConfig(Strict):
             )
         return self
 
+    @property
+    def only_warms_up(self) -> bool:
+        """Whether training ends before the warm-up does: the method itself never begins."""
+        warmup = int(self.settings.get("warmup", self.settings.get("warmup_epochs", 0)))
+        is_whole = self.settings.get("warmup_ends") == "after"
+        return warmup + is_whole > self.training.epochs
+
     def identity(self) -> dict[str, Any]:
         """Return what must be equal for a run to be resumed; noise is compared by value."""
         values = self.model_dump(mode="json", exclude={"machine"})
