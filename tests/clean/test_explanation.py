@@ -12,11 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.clean import explanation as module
-from csot.clean.explanation import Explanation, Path, doubt_by_clusters, explain
+from csot.clean.explanation import (
+    LEAST_CHANCE,
+    Explanation,
+    Path,
+    doubt_by_clusters,
+    explain,
+    look_threshold,
+)
 from csot.clean.likelihood import Evidence
 from csot.clean.likelihood import posterior as plain_posterior
 from csot.clean.overlap import Overlap
-from csot.clean.verdicts import LEAST_CHANCE, _look_threshold
 from reference import explanation as reference
 from reference.latent_truth import softmax
 
@@ -160,15 +166,34 @@ def test_a_position_on_the_path_is_the_oracles(doubt: float) -> None:
     assert path.guessing_rate() == pytest.approx(reference.noise_rate(probs, labels), abs=1e-12)
 
 
-@given(
-    chances=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40),
-    seed=st.integers(0, 1000),
-)
-def test_the_rows_worth_a_look_are_the_oracles(chances: list[float], seed: int) -> None:
-    wrong = np.round(np.array(chances), 2)
-    np.random.default_rng(seed).shuffle(wrong)
-    expected = {int(i) for i in reference.flagged_rows(wrong, LEAST_CHANCE)}
-    assert set(np.flatnonzero(wrong >= _look_threshold(wrong)).tolist()) == expected
+@pytest.mark.parametrize("verified", [0, 40])
+@pytest.mark.parametrize("c", [2, 5])
+def test_the_rows_worth_a_look_are_the_oracles(c: int, verified: int) -> None:
+    problem = make_problem(200, c, seed=3 + c, missing=0.0)
+    problem = with_verified(problem, np.arange(verified), drawn_truth(problem, 0.7, seed=0))
+    judgement = judge(problem)
+    weights = np.array([weight for weight, _ in judgement.possible])
+    assert weights.sum() == pytest.approx(1.0)
+    given, nothing = problem.given, np.full(200, -1)
+
+    def wrong(explanation: Explanation) -> Floats:
+        found = (explanation.power, explanation.guess)
+        truth = reference.posterior(problem.probs, problem.noise, given, nothing, *found)
+        return 1 - truth[np.arange(200), given]
+
+    chosen = wrong(judgement.explanation)
+    possible = np.array([wrong(explanation) for _, explanation in judgement.possible])
+    expected = reference.flagged_rows(chosen, possible, weights / weights.sum(), LEAST_CHANCE)
+    threshold = look_threshold(judgement, torch.from_numpy(problem.probs), problem.evidence)
+    assert 0 < len(expected) < 200
+    assert set(np.flatnonzero(chosen >= threshold - 1e-12).tolist()) == expected
+
+
+def test_nothing_is_worth_a_look_where_no_label_is_likely_wrong() -> None:
+    problem = make_problem(100, 3, seed=0, error=0.0, missing=0.0)
+    sure = replace(problem, probs=np.eye(3)[problem.given] * 0.99 + 0.01 / 3)
+    judgement = judge(sure)
+    assert look_threshold(judgement, torch.from_numpy(sure.probs), sure.evidence) == 1.0
 
 
 # Invariances --------------------------------------------------------------------------------------
@@ -335,6 +360,22 @@ def test_verified_rows_find_the_doubt_that_labels_were_drawn_with(doubt: float) 
     before, after = abs(np.mean(blind) - doubt), abs(np.mean(told) - doubt)
     assert after < 0.2
     assert after < before or before < 0.1
+
+
+@pytest.mark.parametrize("c", [2, 5])
+def test_verified_rows_overrule_clusters_that_support_all_of_the_overlap(c: int) -> None:
+    problem = make_problem(1000, c, seed=0, error=0.02, missing=0.0)
+    labels = problem.overlap.labels
+    believed = Overlap(labels, labels, labels, trusted=True)
+    predicted = problem.probs.argmax(1)
+    differs = np.flatnonzero(predicted != problem.given)[:60]
+    told = judge(with_verified(problem, differs, predicted), believed).explanation
+    assert told.doubt >= 1.0
+    rest = np.setdiff1d(np.flatnonzero(predicted != problem.given), differs)
+    changed = problem.posterior(told)[rest].argmax(1) == predicted[rest]
+    assert changed.mean() > 0.9
+    kept = judge(with_verified(problem, differs, problem.given), believed).explanation
+    assert kept.doubt < module.LEAST_DOUBT
 
 
 def test_a_verified_label_that_looks_impossible_does_not_decide_alone() -> None:

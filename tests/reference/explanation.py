@@ -120,16 +120,25 @@ def excess_overlap(probs: FloatArray, power: float) -> float:
     return float(np.mean([0.5 * np.abs(sharpened(p, power) - p).sum() for p in probs]))
 
 
-def flagged_rows(chances: FloatArray, least: float) -> set[int]:
+def flagged_rows(
+    chosen: FloatArray, possible: FloatArray, weights: FloatArray, least: float
+) -> set[int]:
     """Rows to flag, given each label's chance of being wrong: every k is tried.
 
-    Flagging the k likeliest has an expected F1 of 2 sum_{i<=k} w_i / (k + sum_i w_i).
+    chosen (N,) by the explanation that ranks the rows, possible (E, N) by those that may be right,
+    with probabilities weights (E,). Under explanation e, flagging the k likeliest has an expected
+    F1 of 2 sum_{i<=k} w_ei / (k + sum_i w_ei). The last row flagged has a mean chance of at least
+    ``least``; rows of equal chance are flagged together.
     """
-    order = sorted(range(len(chances)), key=lambda i: -chances[i])
-    total = sum(chances)
+    order = sorted(range(len(chosen)), key=lambda i: -chosen[i])
     best, best_score = 0, -1.0
-    for k in range(1, len(chances) + 1):
-        score = 2 * sum(chances[i] for i in order[:k]) / (k + total)
+    for k in range(1, len(chosen) + 1):
+        last = order[k - 1]
+        if sum(w * p[last] for w, p in zip(weights, possible, strict=True)) < least:
+            continue
+        score = 0.0
+        for w, p in zip(weights, possible, strict=True):
+            score += w * 2 * sum(p[i] for i in order[:k]) / (k + sum(p))
         if score > best_score + 1e-12:
             best, best_score = k, score
-    return {i for i in order[:best] if chances[i] >= least}
+    return {i for i in range(len(chosen)) if best and chosen[i] >= chosen[order[best - 1]]}

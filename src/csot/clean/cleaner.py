@@ -224,7 +224,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.units_ = units
         truth = model.posterior.numpy()
-        self.rules_ = Rules.of(truth, encoded.index, locked)
+        self.rules_ = Rules.of(model.judgement, model.probs, evidence, model.prior_ratio)
         self.class_distances_ = ClassDistances.of(model.rows.numpy(), truth)
         self._record(model, encoded, locked, index)
         self.duplicate_groups_ = duplicates.group
@@ -414,8 +414,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             locked,
             misfit,
             index,
-            model.informative,
             self.rules_,
+            model.informative,
         )
         own = truth[np.arange(len(truth)), np.maximum(encoded.index, 0)]
         self.noise_rate_ = float(1 - own[labelled].mean()) if labelled.any() else 0.0

@@ -50,11 +50,18 @@ LARGEST_DOUBT = 1.5
 LARGEST_POWER = 8.0
 PRIOR_DEVIATION = 0.2
 """Standard deviation of the prior on doubt that verified rows are weighed against."""
+LOOK_DEVIATION = 0.35
+"""How far off the position may be where labels are proposed for a look. Wider, as a wrong label
+that nobody looks at is lost, and a right one costs a glance."""
 GRID = 31
 PRIOR_ROWS = 2.0
 STRATA = torch.tensor([0.5, 0.7, 0.8, 0.9, 0.95], dtype=torch.float64)
 """Quantiles that divide the rows into strata; errors crowd at the top."""
 MAX_FIT_ROWS = 10_000
+LOOK_ROWS = 4_000
+"""Rows that determine from which chance on a label is worth a look."""
+LEAST_CHANCE = 0.1
+"""Chance of being wrong below which no label is worth a look."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,8 @@ class Judgement:
     explanation: Explanation
     overlap: Overlap
     noise_rate_interval: tuple[float, float]
+    possible: list[tuple[float, Explanation]]
+    """Explanations that the data set may have, with their probabilities."""
 
 
 def explain(
@@ -186,7 +195,8 @@ def explain(
     if not len(checked):
         chosen = path.at(prior)
         rates = [path.noise_rate(path.at(0.0)), path.noise_rate(chosen), path.guessing_rate()]
-        return Judgement(chosen, overlap, _widened(min(rates), max(rates), rows))
+        interval = _widened(min(rates), max(rates), rows)
+        return Judgement(chosen, overlap, interval, _possible(path, prior))
     grid = np.linspace(0.0, LARGEST_DOUBT, GRID)
     explanations = [path.at(float(doubt)) for doubt in grid]
     weights = _posterior_of_doubt(explanations, probs[checked], evidence.take(checked), prior)
@@ -194,7 +204,63 @@ def explain(
     chosen = explanations[int(weights.argmax())]
     low, high = _quantiles(rates, weights)
     counted = _counted_interval(1 - own_posterior(chosen, probs, evidence), evidence)
-    return Judgement(chosen, overlap, _widened(min(low, counted[0]), max(high, counted[1]), rows))
+    interval = _widened(min(low, counted[0]), max(high, counted[1]), rows)
+    likely = np.flatnonzero(weights >= 0.01 * weights.max())
+    shares = weights[likely] / weights[likely].sum()
+    possible = [(float(w), explanations[k]) for w, k in zip(shares, likely, strict=True)]
+    return Judgement(chosen, overlap, interval, possible)
+
+
+def _possible(path: Path, prior: float) -> list[tuple[float, Explanation]]:
+    """Positions up to two standard deviations from the prior's, with their weights."""
+    steps = np.linspace(-2.0, 2.0, 5)
+    weights = np.exp(-0.5 * steps**2)
+    doubts = np.clip(prior + LOOK_DEVIATION * steps, 0.0, LARGEST_DOUBT)
+    return [
+        (float(weight), path.at(float(doubt)))
+        for weight, doubt in zip(weights / weights.sum(), doubts, strict=True)
+    ]
+
+
+def look_threshold(
+    judgement: Judgement, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
+) -> float:
+    """The chance of being wrong, by the chosen explanation, from which a label is worth a look.
+
+    Flagging the k likeliest rows under an explanation e has an expected F1 of about
+    2 sum_{i<=k} w_ei / (k + sum_i w_ei), w_ei the chance that label i is wrong. The threshold
+    maximises its mean over the possible explanations, of which nobody knows the right one: too few
+    flags would miss most of the noise where there is more than the chosen one says. A label that
+    is right with nine chances in ten is never flagged: a set without errors has no issues.
+
+    ``probs`` (N, C) and ``evidence`` are of rows that are to be judged; ``ratio`` (C,) are factors
+    on the posterior for a given class prior.
+    """
+    rows = (evidence.given >= 0).nonzero()[:, 0]
+    rows = rows[:: max(1, len(rows) // LOOK_ROWS)]
+    if not len(rows):
+        return 0.5
+    labels = Evidence.of_labels(evidence.given[rows], evidence.n_classes)
+
+    def wrong(explanation: Explanation) -> Tensor:
+        truth = explanation.posterior(probs[rows], labels)
+        if ratio is not None:
+            truth = truth * ratio
+            truth /= truth.sum(1, keepdim=True)
+        return 1 - truth.gather(1, labels.given[:, None])[:, 0]
+
+    chances, order = wrong(judgement.explanation).sort(descending=True, stable=True)
+    flagged = torch.arange(1, len(rows) + 1, dtype=chances.dtype)
+    score, mean = torch.zeros_like(chances), torch.zeros_like(chances)
+    for weight, explanation in judgement.possible:
+        other = wrong(explanation)[order]
+        found = other.cumsum(0)
+        score += weight * 2 * found / (flagged + found[-1])
+        mean += weight * other
+    is_likely = mean >= LEAST_CHANCE
+    if not bool(is_likely.any()):
+        return 1.0
+    return float(chances[int(torch.where(is_likely, score, -1.0).argmax())])
 
 
 def doubt_by_clusters(overlap: Overlap, class_noise: float, rows: int) -> float:

@@ -15,11 +15,11 @@ from csot.clean.cleaner import LabelCleaner
 from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
 from csot.clean.inputs import check_probabilities
 from csot.clean.labels import EncodedLabels, as_array, check_same_index, encode_labels
-from csot.clean.likelihood import Evidence
+from csot.clean.likelihood import Evidence, log_probs
 from csot.clean.noise_matrix import first_guess
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import stack
-from csot.clean.verdicts import make_findings, warn_of_disagreement
+from csot.clean.verdicts import Rules, make_findings, warn_of_disagreement
 from csot.runs.findings import SCORE
 from csot.runs.noise import NoiseEstimate
 
@@ -123,9 +123,10 @@ def _by_probabilities(
     """The table of findings, by given probabilities alone."""
     evidence = Evidence(torch.from_numpy(encoded.index), torch.from_numpy(locked), probs.shape[1])
     with torch.no_grad():
-        logs = torch.from_numpy(probs).clamp_min(1e-12).log()
+        logs = log_probs(torch.from_numpy(probs))
         judgement, perceived = _judge(logs, evidence, seed)
         truth = judgement.explanation.posterior(perceived, evidence)
+        rules = Rules.of(judgement, perceived, evidence)
     findings = make_findings(
         truth.numpy(),
         perceived.numpy(),
@@ -133,6 +134,7 @@ def _by_probabilities(
         locked,
         np.zeros(len(probs), dtype=np.bool_),
         pd.RangeIndex(len(probs)) if index is None else index,
+        rules,
     )
     labelled = encoded.index >= 0
     rate = float(1 - findings[SCORE].to_numpy()[labelled].mean())
@@ -197,8 +199,10 @@ def _restricted(
     probs: npt.NDArray[np.float32], present: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float32]:
     """Probabilities of the present classes only; even where they had none."""
-    kept = probs[:, present] + np.float32(1e-12)
-    restricted: npt.NDArray[np.float32] = kept / kept.sum(1, keepdims=True)
+    kept = probs[:, present]
+    total = kept.sum(1, keepdims=True)
+    restricted = np.full_like(kept, 1 / len(present))
+    np.divide(kept, total, out=restricted, where=total > 0)
     return restricted
 
 

@@ -89,3 +89,13 @@ def posterior(probs: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor]:
     joint = probs * likelihood
     marginal = joint.sum(-1).clamp_min(torch.finfo(probs.dtype).tiny)
     return joint / marginal[..., None], marginal
+
+
+def log_probs(probs: Tensor) -> Tensor:
+    """log p (N, C) of given probabilities, finite where some are zero.
+
+    A forest of 100 trees says 0 where it means "less than 1 %", a network hardly ever: zeros count
+    as half of the smallest value above zero.
+    """
+    smallest = probs[probs > 0].min() if bool((probs > 0).any()) else probs.new_tensor(1.0)
+    return probs.clamp_min(float((smallest / 2).clamp(1e-30, 0.01))).log()

@@ -20,7 +20,7 @@ from torch import Tensor
 from csot.clean.explanation import Explanation, Judgement, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds, Integers
-from csot.clean.likelihood import Evidence
+from csot.clean.likelihood import Evidence, log_probs
 from csot.clean.members.csot import CsotFit, CsotRounds, Round
 from csot.clean.members.fourier import FourierProbes
 from csot.clean.members.linear import LinearProbes
@@ -135,7 +135,7 @@ def fit_model(
     own = final = _weigh(fitted, evidence, held_out, noise, start)
     all_members = fitted
     if pred_probs is not None:
-        all_members = [*fitted, Member("pred_probs", pred_probs.clamp_min(1e-12).log(), None)]
+        all_members = [*fitted, Member("pred_probs", log_probs(pred_probs), None)]
         start = torch.cat([own.weights / 2, torch.full((1,), 0.5)])
         final = _weigh(all_members, evidence, held_out, own.noise, start)
     verdict = _verdict(final, evidence, class_prior, seed)
@@ -178,7 +178,8 @@ def _verdict(final: Stack, evidence: Evidence, class_prior: Tensor | None, seed:
     noise = final.noise if informative else torch.eye(evidence.n_classes)
     judgement = explain(final.probs, evidence, noise, measure_overlap(final.probs, seed), seed)
     if not informative:
-        judgement = replace(judgement, explanation=Explanation(0.0, 1.0, 0.0, noise))
+        plain = Explanation(0.0, 1.0, 0.0, noise)
+        judgement = replace(judgement, explanation=plain, possible=[(1.0, plain)])
     truth = judgement.explanation.posterior(final.probs, evidence)
     ratio = prior_ratio(truth, class_prior)
     truth = truth * ratio

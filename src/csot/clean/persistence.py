@@ -207,7 +207,7 @@ def _whole(known: type[Any], parts: dict[str, Any]) -> Any:
 # Verdicts on the training rows are in ``findings_`` and ``posterior_``, which are kept.
 
 KIND = "LabelCleaner"
-VERSION = 3
+VERSION = 4
 TYPES = {
     known.__name__: known
     for known in (

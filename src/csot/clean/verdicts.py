@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import torch
+from torch import Tensor
 
+from csot.clean.explanation import Judgement, look_threshold
 from csot.clean.labels import EncodedLabels
+from csot.clean.likelihood import Evidence
 from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED, findings_table
 from csot.runs.noise import NoiseEstimate
 from csot.runs.reasons import Verdicts, reasons
@@ -20,9 +24,6 @@ CONFIDENT = 0.8
 
 RARE_CLASS_ROWS = 3
 """Rows that a class needs before one of them can be judged by the others."""
-
-LEAST_CHANCE = 0.1
-"""Chance of being wrong below which no label is worth a look."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,14 @@ class Rules:
 
     @staticmethod
     def of(
-        posterior: npt.NDArray[np.float64],
-        given: npt.NDArray[np.int64],
-        verified: npt.NDArray[np.int64],
+        judgement: Judgement, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
     ) -> Rules:
-        """From posterior (N, C), given and verified labels (N,), -1 where there is none."""
-        rare = np.bincount(given[given >= 0], minlength=posterior.shape[1]) < RARE_CLASS_ROWS
-        judged = np.flatnonzero((given >= 0) & (verified < 0))
-        judged = judged[~rare[given[judged]]]
-        return Rules(_look_threshold(1 - posterior[judged, given[judged]]), rare)
+        """From probabilities p(x) (N, C); ``ratio`` (C,) as in `look_threshold`."""
+        given = evidence.given
+        rare = torch.bincount(given[given >= 0], minlength=evidence.n_classes) < RARE_CLASS_ROWS
+        judged = (given >= 0) & (evidence.verified < 0) & ~rare[given.clamp(min=0)]
+        threshold = look_threshold(judgement, probs[judged], evidence.take(judged), ratio)
+        return Rules(threshold, rare.numpy())
 
 
 def make_findings(
@@ -54,16 +54,14 @@ def make_findings(
     verified: npt.NDArray[np.int64],
     misfit: npt.NDArray[np.bool_],
     index: pd.Index[Any],
+    rules: Rules,
     informative: bool = True,
-    rules: Rules | None = None,
 ) -> pd.DataFrame:
     """The findings table: posterior (N, C), model probabilities (N, C), labels, locks.
 
     ``informative`` false: the features say nothing, so no verdict is given on any label.
-    ``rules`` are those of the rows themselves by default.
     """
     given = labels.index
-    rules = Rules.of(posterior, given, verified) if rules is None else rules
     rows = np.arange(len(given))
     best = posterior.argmax(1)
     rare = (given >= 0) & rules.rare[np.maximum(given, 0)]
@@ -113,21 +111,6 @@ def make_findings(
         note=note,
         reason=reasons(verdicts, labels.classes.tolist()),
     )
-
-
-def _look_threshold(wrong: npt.NDArray[np.floating[Any]]) -> float:
-    """The threshold of maximal expected F1 score, from the probability that each label is wrong.
-
-    Flagging the k likeliest has an expected F1 of about 2 sum_{i<=k} w_i / (k + sum_i w_i); the
-    best threshold is half of the best score, so never above 1/2. A label that is right with nine
-    chances in ten is never flagged: a set without errors has no issues.
-    """
-    if not len(wrong):
-        return 0.5
-    chances = np.sort(wrong)[::-1].astype(np.float64)
-    found = np.cumsum(chances)
-    score = 2 * found / (np.arange(1, len(chances) + 1) + found[-1])
-    return max(float(chances[int(score.argmax())]), LEAST_CHANCE)
 
 
 # Rows that no class fits: far from every class mean, out of all proportion to the others.
