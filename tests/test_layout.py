@@ -72,7 +72,7 @@ MUST_NOT_IMPORT: dict[str, set[str]] = {
     "csot.ot.plan": {"csot.ot.inner.newton", "csot.ot.gcg", "csot.ot.solve"},
 }
 WITHOUT_TORCH = ("_core", "runs", "audit", "report", "review")
-NEEDS_TORCH = ("csot._core.neighbours", "csot._core.ranks", "csot._core.threads")
+NEEDS_TORCH = ("csot._core.ranks", "csot._core.threads")
 ONLY_FABRIC = "csot.training.hardware"
 FABRIC = ("lightning", "lightning_fabric")
 

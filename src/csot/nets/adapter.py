@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from csot.nets.errors import NetworkError
+from csot._core.errors import NetworkError
 from csot.nets.network import Outputs
 
 REMEDY = "let it return a pair (logits, features)"

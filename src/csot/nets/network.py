@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_c
 
 from torch import Tensor, nn
 
-from csot.nets.errors import NetworkError, unknown
+from csot._core.errors import NetworkError, unknown_choice
 from csot.nets.layers import Norm, norm_1d
 
 
@@ -70,7 +70,7 @@ class Network(nn.Module):
                 f"backbone's output vectors"
             )
         if head not in get_args(Head):
-            raise unknown("head", head, get_args(Head))
+            raise unknown_choice("head", head, get_args(Head))
         if head == "none" and feature_dim not in (None, backbone.dim):
             raise NetworkError(
                 f"feature_dim is {feature_dim}, but the backbone gives {backbone.dim} and there is "

@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from csot._core.errors import FileError, naming
+from csot._core.errors import FileError, NetworkError, NetworkWarning, naming
 from csot.nets.adapter import Adapted
-from csot.nets.errors import NetworkError, NetworkWarning
 from csot.nets.network import Network
 from csot.nets.tensor_files import read_safetensors, read_torch
 

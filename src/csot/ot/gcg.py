@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from csot.ot.execution import Execution
-from csot.ot.initial import initial_potentials
+from csot.ot.initial_potentials import initial_potentials
 from csot.ot.inner.kernel import Kernel, ScalingState
 from csot.ot.inner.scaling import InnerMethod, InnerSolution, Stopping
 from csot.ot.numerics import dot, plan_precision, rounding_threshold

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from csot.ot.arrays import Array, as_tensor
-from csot.ot.reduce import OneShard, Reduce
+from csot.ot.execution import OneShard, Reduce
 
 
 @dataclass(frozen=True, eq=False, repr=False)

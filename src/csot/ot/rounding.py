@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from csot.ot.execution import Reduce
 from csot.ot.problem import Marginals
-from csot.ot.reduce import Reduce
 
 
 def marginal_error(plan: Tensor, marginals: Marginals, reduce: Reduce) -> Tensor:

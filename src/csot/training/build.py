@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
+from csot._core.errors import NetworkError
 from csot.data.augment.views import Views, feature_views, image_views
 from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import feature_dim
 from csot.nets.build import build_network, seeded
-from csot.nets.errors import NetworkError
 from csot.nets.network import Outputs
 from csot.training.config import NetworkConfig, OptimiserConfig, TrainingConfig, ViewsConfig
 from csot.training.finetune import build_pretrained, is_pretrained

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from csot.ot.execution import OneShard
 from csot.ot.inner import newton as torch_newton
 from csot.ot.inner.kernel import MAX_DRIFT, Kernel, ScalingState
 from csot.ot.inner.rules import RULES
 from csot.ot.inner.scaling import InnerSolution, Stopping, finish
 from csot.ot.numerics import negligible
-from csot.ot.reduce import OneShard
 
 MAX_CLASSES = 128
 MAX_ENTRIES = 2_000_000

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from csot.nets.errors import NetworkError
+from csot._core.errors import NetworkError
 from csot.nets.network import Network
-from csot.nets.pretrained import SLOWER, Pretrained, last_parameters
+from csot.training.finetune import SLOWER, Pretrained, last_parameters
 
 
 class Body(nn.Module):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from csot.ot.execution import Execution
+from csot.ot.execution import Execution, Reduce
 from csot.ot.inner.kernel import Kernel
 from csot.ot.inner.scaling import InnerMethod, Stopping
 from csot.ot.problem import Problem
-from csot.ot.reduce import Reduce
 
 MAX_COST_RANGE = 200.0
 """In units of epsilon. For larger costs the potentials take long to find, so the start is the rough
