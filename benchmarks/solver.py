@@ -39,8 +39,8 @@ import csot
 from csot.figures.solver.timing_cells import timing_problem
 from csot.ot.execution import OneShard
 from csot.ot.inner import newton_choice as compiled
+from csot.ot.plan import round_onto
 from csot.ot.problem import Marginals
-from csot.ot.rounding import round_onto
 from published import objective_of, solve_published
 
 RESULTS = Path(__file__).parent / "results"

@@ -260,7 +260,7 @@ def test_a_wrong_import_is_found(tmp_path: Path, file: str, text: str) -> None:
         ("training/hardware.py", "from lightning_fabric import Fabric\nfrom csot import methods"),
         ("runs/findings.py", "import pandas"),
         ("report/html.py", "from csot.runs import findings"),
-        ("cli/app.py", "from csot import __version__, training\nimport csot.review.web.app"),
+        ("cli/app.py", "from csot import __version__, training\nimport csot.review.web.server"),
     ],
 )
 def test_a_right_import_passes(tmp_path: Path, file: str, text: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from csot._core.pictures import Containment, PictureError
 from csot.review import ReviewServer
 from csot.review.web.guard import MAX_BODY
-from csot.review.web.pictures import read_picture
+from csot.review.web.routes_files import read_picture
 from csot.runs import Run
 from image_files import write_image
 from report.sample_runs import rows_run, write_run

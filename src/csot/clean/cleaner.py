@@ -33,14 +33,15 @@ from csot.clean.labels import (
     check_same_index,
 )
 from csot.clean.likelihood import Evidence
-from csot.clean.members.csot import CsotRounds
+from csot.clean.members.csot_rounds import CsotRounds
 from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
 from csot.clean.persistence import load_state, save_state
-from csot.clean.summary import describe, describe_duplicates
 from csot.clean.verdicts import (
     ClassDistances,
     Rules,
+    describe,
     describe_disagreement,
+    describe_duplicates,
     make_findings,
     warn_of_disagreement,
 )

@@ -12,9 +12,8 @@ import torch
 from torch import nn
 
 from csot._core.errors import NetworkError
-from csot.nets.adapter import Adapted
 from csot.nets.backbones import build_backbone
-from csot.nets.network import Head, Network
+from csot.nets.network import Adapted, Head, Network
 from csot.nets.weights import load_weights
 
 

@@ -22,7 +22,7 @@ OPTIONS = ("head_epochs", "tuned")
 
 
 @dataclass(frozen=True)
-class Inputs:
+class PretrainedInputs:
     """Images as a pretrained network wants them: their side, and mean and deviation of pixels."""
 
     side: int
@@ -72,19 +72,21 @@ def is_pretrained(name: str) -> bool:
     return name in image_models.NETWORKS or name.startswith((HUB, TIMM))
 
 
-def wanted_inputs(name: str) -> Inputs:
+def wanted_inputs(name: str) -> PretrainedInputs:
     """What a pretrained network takes; may load it."""
     if name.startswith(HUB):
         _, processor, _ = load_vision_model(name.removeprefix(HUB))
         size = dict(getattr(processor, "crop_size", None) or processor.size)
         side = size.get("height") or size.get("shortest_edge") or 224
-        return Inputs(int(side), tuple(processor.image_mean), tuple(processor.image_std))
+        return PretrainedInputs(int(side), tuple(processor.image_mean), tuple(processor.image_std))
     if name.startswith(TIMM):
         model = create_timm(name.removeprefix(TIMM), num_classes=0)
         found = import_timm().data.resolve_model_data_config(model)
-        return Inputs(int(found["input_size"][-1]), tuple(found["mean"]), tuple(found["std"]))
+        return PretrainedInputs(
+            int(found["input_size"][-1]), tuple(found["mean"]), tuple(found["std"])
+        )
     mean, std = image_models.MEAN / 255, image_models.DEVIATION / 255
-    return Inputs(image_models.NETWORKS[name].side, (mean,) * 3, (std,) * 3)
+    return PretrainedInputs(image_models.NETWORKS[name].side, (mean,) * 3, (std,) * 3)
 
 
 def build_pretrained(

@@ -54,7 +54,7 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class AnnotatorFit:
     """What EM found."""
 
     posterior: Floats
@@ -67,7 +67,7 @@ class Fit:
     converged: bool
 
 
-def fit(pairs: Pairs, votes: Floats, log_probs: Floats | None, verified: Ints) -> Fit:
+def fit(pairs: Pairs, votes: Floats, log_probs: Floats | None, verified: Ints) -> AnnotatorFit:
     """EM from the shares of the votes (N, C); ``verified`` (N,) is -1 where unknown."""
     n_samples, n_classes = votes.shape
     prior = Prior(
@@ -91,11 +91,11 @@ def fit(pairs: Pairs, votes: Floats, log_probs: Floats | None, verified: Ints) -
         moved = float(np.abs(updated - truth).max(initial=0.0))
         truth = updated
         if moved < TOLERANCE and done > 1:
-            return Fit(truth, prior, confusions, level, done, True)
+            return AnnotatorFit(truth, prior, confusions, level, done, True)
         strengths = None if done in STRENGTH_ROUNDS else confusions.strengths
         confusions = estimate(pairs.of_sample.T @ truth, pairs, confusions.habits, strengths)
         prior = _step(prior, truth, log_pi, log_probs is not None)
-    return Fit(truth, prior, confusions, level, MAX_ROUNDS, False)
+    return AnnotatorFit(truth, prior, confusions, level, MAX_ROUNDS, False)
 
 
 def _first_guess(votes: Floats, prior: Prior) -> Floats:

@@ -18,8 +18,8 @@ from csot.ot.inner.kernel import Kernel, ScalingState
 from csot.ot.inner.rules import RULES
 from csot.ot.inner.scaling import (
     InnerSolution,
-    Progress,
     Stopping,
+    StoppingCheck,
     column_error,
     finish,
     scaling_step,
@@ -29,7 +29,7 @@ from csot.ot.numerics import chunks
 
 def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     """Semi-smooth Newton on the semi-dual, safeguarded by scaling steps."""
-    progress = Progress(stopping, RULES.patience)
+    progress = StoppingCheck(stopping, RULES.patience)
     state, iterations = _first_state(kernel, log_v, progress)
     error = column_error(kernel, state)
     damping: Tensor | None = None
@@ -45,7 +45,9 @@ def newton(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     return finish(kernel, state, iterations)
 
 
-def _first_state(kernel: Kernel, log_v: Tensor, progress: Progress) -> tuple[ScalingState, int]:
+def _first_state(
+    kernel: Kernel, log_v: Tensor, progress: StoppingCheck
+) -> tuple[ScalingState, int]:
     """Evaluate log v; far from the solution, where Newton's model is poor, take a scaling step."""
     state = kernel.evaluate(log_v)
     error = float(column_error(kernel, state).max())
