@@ -444,7 +444,7 @@ def test_coherence_of_the_rounds_is_that_of_the_solver(
         seen.append((named["coherence"], named["coherence_scale"]))
         return csot.solve(*args, **named)
 
-    monkeypatch.setattr("csot.clean.members.csot_rounds.solve", recorded)
+    monkeypatch.setattr("csot.clean.members.csot.solve", recorded)
     fit(*blobs, members=("linear", "csot"), coherence=2, coherence_scale="classes")
     fit(*blobs, members=("linear", "csot"))
     assert seen == [(2.0, "classes")] * 2 + [(1.0, "absolute")] * 2

@@ -26,6 +26,7 @@ from csot._core.threads import threads_for
 from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
+from csot.clean.findings_text import describe, describe_duplicates
 from csot.clean.folds import check_groups, encode_groups, join_groups
 from csot.clean.inputs import checked_pred_probs, checked_prior, encode, index_of
 from csot.clean.labels import (
@@ -33,15 +34,13 @@ from csot.clean.labels import (
     check_same_index,
 )
 from csot.clean.likelihood import Evidence
-from csot.clean.members.csot_rounds import CsotRounds
+from csot.clean.members.csot import CsotRounds
 from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
 from csot.clean.persistence import load_state, save_state
 from csot.clean.verdicts import (
     ClassDistances,
     Rules,
-    describe,
     describe_disagreement,
-    describe_duplicates,
     make_findings,
     warn_of_disagreement,
 )

@@ -21,7 +21,7 @@ from csot.clean.explanation import Explanation, Judgement, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds, Integers
 from csot.clean.likelihood import Evidence
-from csot.clean.members.csot_rounds import CsotFit, CsotRounds, Round
+from csot.clean.members.csot import CsotFit, CsotRounds, Round
 from csot.clean.members.fourier import FourierProbes
 from csot.clean.members.linear import LinearProbes
 from csot.clean.members.member import Learner, Member, MemberPredictor, TrainingSet
