@@ -8,6 +8,7 @@ import ast
 import graphlib
 import importlib
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -192,6 +193,24 @@ def test_table_points_one_way() -> None:
 
 def test_imports_follow_the_table() -> None:
     assert violations(SOURCE) == []
+
+
+def test_the_page_where_things_are_names_what_there_is() -> None:
+    root = SOURCE.parent
+    text = (root / "docs" / "layout.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w[\w./]*/[\w./]*)`", text))
+    places = {
+        name: (SOURCE / "csot" / f"{name}.py", SOURCE / "csot" / name, root / name)
+        for name in named
+    }
+    inner = {path.name for path in (SOURCE / "csot").rglob("*") if path.is_dir()}
+    missing = [
+        name
+        for name, paths in places.items()
+        if not any(path.exists() for path in paths) and name.strip("/") not in inner
+    ]
+    assert len(named) > 50
+    assert missing == []
 
 
 def test_no_cycle_between_modules() -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from csot.clean.annotators.confusions import Confusions, Pairs
-from csot.clean.annotators.em import AnnotatorFit, fit
+from csot.clean.annotators.expectation_maximisation import AnnotatorFit, fit
 from csot.clean.annotators.quality import (
     annotator_table,
     consensus_labels,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from csot.ot.inner.kernel import Kernel, ScalingState
-from csot.ot.inner.rules import RULES
+from csot.ot.inner.newton_rules import RULES
 from csot.ot.inner.scaling import (
     InnerSolution,
     Stopping,

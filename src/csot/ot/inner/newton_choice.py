@@ -15,7 +15,7 @@ from torch import Tensor
 from csot.ot.execution import OneShard
 from csot.ot.inner import newton as torch_newton
 from csot.ot.inner.kernel import MAX_DRIFT, Kernel, ScalingState
-from csot.ot.inner.rules import RULES
+from csot.ot.inner.newton_rules import RULES
 from csot.ot.inner.scaling import InnerSolution, Stopping, finish
 from csot.ot.numerics import negligible
 

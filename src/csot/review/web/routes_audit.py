@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 
 from csot.audit import AuditPlan
 from csot.review.domain.decision_files import VERIFIED_FILE, write_verified
-from csot.review.domain.item import make_blind_item
 from csot.review.domain.session import Session
+from csot.review.domain.shown_row import make_blind_item
 from csot.review.web.pages import AHEAD, Pages
 from csot.review.web.routes_browse import check_row
 from csot.review.web.routes_decide import Decide, StartAudit, Undo, check_stamp

@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from csot.review.domain.filters import ODDITIES, Filter, parse_filter
-from csot.review.domain.item import DONE
 from csot.review.domain.ledger import CODES, consensus, pairs
 from csot.review.domain.precision import bands, forecast, wilson
 from csot.review.domain.session import Session
+from csot.review.domain.shown_row import DONE
 from csot.review.web.pages import Pages
 
 PAGE = 60

@@ -20,8 +20,8 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from csot.review.domain.item import whole
 from csot.review.domain.session import Session
+from csot.review.domain.shown_row import whole
 from csot.review.web.guard import Guard, is_loopback
 from csot.review.web.pages import Pages
 from csot.review.web.routes_audit import add_audit_decisions, add_audit_routes
