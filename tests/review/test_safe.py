@@ -241,9 +241,9 @@ def test_only_files_of_the_data_are_read(tmp_path: Path) -> None:
             "/image/%2e%2e/secret.png",
             "/image/-1",
             "/image/99",
-            "/static/..%2fapp.py",
-            "/static/../app.py",
-            "/static/app.py",
+            "/static/..%2fserver.py",
+            "/static/../server.py",
+            "/static/server.py",
             "/download/..%2f..%2fsecret.png",
             "/download/summary.json",
         ):
