@@ -157,7 +157,7 @@ def odd_data(odd: Oddities, rows: Ints) -> dict[str, Any]:
     }
 
 
-# What the report says in numbers.
+# One row per class, and how confident the verdicts are.
 
 
 @dataclass(frozen=True)
