@@ -117,15 +117,7 @@ def compare(
             bars: list[Callable[[int], None]] = []
 
             def on_plan(plan: ComparisonPlan) -> None:
-                terminal.say(describe_plan(plan))
-                early = plan.only_warm_up()
-                if early:
-                    terminal.say(
-                        f"{', '.join(early)}: the epochs end within the warm-up, so the accuracy "
-                        "is not the method's; train longer"
-                    )
-                if plan.recipe.words:
-                    terminal.say(plan.recipe.words)
+                say_plan(plan, terminal)
                 bars.append(stack.enter_context(terminal.bar("runs", len(plan.cells))))
 
             def on_cell(cell: ComparisonCell, summary: dict[str, Any]) -> None:
@@ -186,6 +178,19 @@ def as_typed(context: typer.Context) -> str:
             for one in value if isinstance(value, list | tuple) else [value]:
                 options += [option, str(one)]
     return shlex.join(["csot", "compare", *arguments, *options])
+
+
+def say_plan(plan: ComparisonPlan, terminal: Terminal) -> None:
+    """What is going to be run, which methods are too short, and what all runs start from."""
+    terminal.say(describe_plan(plan))
+    early = plan.only_warm_up()
+    if early:
+        terminal.say(
+            f"{', '.join(early)}: the epochs end within the warm-up, so the accuracy is not the "
+            "method's; train longer"
+        )
+    if plan.recipe.words:
+        terminal.say(plan.recipe.words)
 
 
 def describe_plan(plan: ComparisonPlan) -> str:
