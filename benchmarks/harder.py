@@ -1,13 +1,19 @@
 """A table that can tell methods apart: 10,000 real images, random and human-like noise.
 
+    python benchmarks/harder.py OUT --embeddings FILE.npz --labels NOISE.npz [--seeds 0 1 2]
     python benchmarks/harder.py OUT --data-dir DIR --labels NOISE.npz [--jobs 2] [--seeds 0 1 2]
     python benchmarks/harder.py OUT --table
 
-DIR holds CIFAR-10, NOISE.npz wrong labels of its 50,000 training images by name (``idn-0.4``, or
-``semantic-vgg``: labels that a weak network gave). Every method trains by the preset
-``cifar10-small``, about a quarter of an hour on one core, two networks about twice that. Runs go
-seed by seed, so that the table of the first seed is whole before the second begins. Finished runs
-are kept, interrupted ones resumed: give the same command again. ``--table`` prints what there is.
+FILE.npz holds embedded images of CIFAR-10 (`train`, `train_labels`, `test`, `test_labels`,
+`class_names`), on which every method trains by the preset `features`, some minutes on one core.
+DIR holds the images themselves, on which every method trains from scratch by the preset
+`cifar10-small`, about a quarter of an hour on one core, two networks about twice that. NOISE.npz
+has wrong labels of the 50,000 training images by name (`idn-0.4`, or `semantic-vgg`: labels that
+a weak network gave).
+
+Runs go seed by seed, so that the table of the first seed is whole before the second begins.
+Finished runs are kept, interrupted ones resumed: give the same command again. ``--table`` prints
+what there is.
 """
 
 from __future__ import annotations
@@ -28,12 +34,13 @@ from rich.console import Console
 from rich.table import Table
 
 from csot.data.datasets.registry import balanced_rows, read_training_data
-from csot.data.types import TrainingData
+from csot.data.samples import InMemory
+from csot.data.types import TestSet, TrainingData
 from csot.methods.core.registry import find_ablation
 from csot.training.presets import make_config
 from csot.training.train import Source, train_configured
 
-PRESET, ROWS = "cifar10-small", 10_000
+ROWS = 10_000
 ABLATIONS = tuple(f"csot@{letter}" for letter in "abcde")
 METHODS = (
     *("csot", "csot@plus", "ssr", "cross_entropy", *ABLATIONS),
@@ -64,19 +71,50 @@ class Run:
         return float(json.loads(summary.read_text())["test_accuracy_last"])
 
 
-def images_with(noise: str, labels: Path | None, data_dir: Path) -> TrainingData:
-    """10,000 images, as many of each true class; labels of the file where it has that name."""
-    data = read_training_data("cifar10", data_dir=data_dir)
-    rows = balanced_rows(data, ROWS, seed=0)
-    if ":" not in noise:
-        if labels is None:
-            raise SystemExit(f"{noise} needs --labels FILE.npz")
-        given = torch.from_numpy(np.load(labels)[noise].astype(np.int64))
-        data = replace(data, labels=given, true_labels=data.labels)
-    return data.take(rows)
+@dataclass(frozen=True)
+class Files:
+    """Where images, embeddings and wrong labels are."""
+
+    data_dir: Path
+    embeddings: Path | None
+    labels: Path | None
+
+    @property
+    def preset(self) -> str:
+        return "features" if self.embeddings else "cifar10-small"
+
+    def read(self, noise: str) -> TrainingData:
+        """10,000 rows, as many of each true class; labels of the file where it has that name."""
+        if self.embeddings is None:
+            data = read_training_data("cifar10", data_dir=self.data_dir)
+        else:
+            data = read_embeddings(self.embeddings)
+        truth = data.labels
+        if ":" not in noise:
+            if self.labels is None:
+                raise SystemExit(f"{noise} needs --labels FILE.npz")
+            given = torch.from_numpy(np.load(self.labels)[noise].astype(np.int64))
+            data = replace(data, labels=given, true_labels=truth)
+        return data.take(balanced_rows(truth, ROWS, seed=0))
 
 
-def train_one(run: Run, data_dir: Path, labels: Path | None, epochs: int | None) -> None:
+def read_embeddings(path: Path) -> TrainingData:
+    with np.load(path) as arrays:
+        train, test = (torch.from_numpy(arrays[name]).float() for name in ("train", "test"))
+        labels = torch.from_numpy(arrays["train_labels"].astype(np.int64))
+        test_labels = torch.from_numpy(arrays["test_labels"].astype(np.int64))
+        names = [str(name) for name in arrays["class_names"]]
+    return TrainingData(
+        name="cifar10",
+        train=InMemory(train),
+        labels=labels,
+        class_names=names,
+        ids=[str(row) for row in range(len(labels))],
+        tests=[TestSet("test", InMemory(test), test_labels)],
+    )
+
+
+def train_one(run: Run, files: Files, epochs: int | None) -> None:
     """Train, on one thread; a run that was interrupted goes on."""
     torch.set_num_threads(1)
     method, _, letter = run.method.partition("@")
@@ -87,14 +125,14 @@ def train_one(run: Run, data_dir: Path, labels: Path | None, epochs: int | None)
     config = make_config(
         "cifar10",
         method,
-        preset=PRESET,
+        preset=files.preset,
         noise=noise,
         seed=run.seed,
         overrides={"evaluate_every": 5, "checkpoint_every": 5, **settings},
     )
-    data = images_with(run.noise, labels, data_dir)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        data = files.read(run.noise)
         train_configured(config, out=run.folder, data=data, source=Source(), resume=True)
 
 
@@ -116,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
+    parser.add_argument("--embeddings", type=Path, help=".npz to train on in place of the images")
     parser.add_argument("--labels", type=Path, help=".npz of wrong labels by name")
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--noise", nargs="+", default=list(NOISES))
@@ -131,10 +170,10 @@ def main() -> None:
         for method in arguments.methods
     ]
     missing = [] if arguments.table else [run for run in runs if run.accuracy is None]
-    given = arguments.data_dir, arguments.labels, arguments.epochs
+    files = Files(arguments.data_dir, arguments.embeddings, arguments.labels)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
-        running = {pool.submit(train_one, run, *given): run for run in missing}
+        running = {pool.submit(train_one, run, files, arguments.epochs): run for run in missing}
         for future in as_completed(running):
             run = running[future]
             future.result()

@@ -296,3 +296,12 @@ def test_epochs_that_end_within_the_warmup(warmup: int, ends: str, only: bool) -
     """Epochs 1 and 2 of a warm-up of 3 that ends before it, all three of one that ends after."""
     changes = {"epochs": 3, "warmup": warmup, "warmup_ends": ends}
     assert make_config("digits", "csot", preset="digits", overrides=changes).only_warms_up is only
+
+
+@pytest.mark.parametrize("method", method_names())
+def test_every_method_gets_past_its_warmup_on_features(method: str) -> None:
+    """Stages of the originals last for hundreds of epochs; the preset has thirty."""
+    config = make_config("rows.npz", method, preset="features")
+    stages = [config.settings.get(name) or 0 for name in ("first_stage", "second_stage", "plain")]
+    assert not config.only_warms_up
+    assert sum(stages) < config.training.epochs
