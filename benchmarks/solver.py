@@ -37,10 +37,10 @@ from rich.table import Table
 
 import csot
 from csot.figures.solver.timing_cells import timing_problem
-from csot.ot.inner import compiled
+from csot.ot.execution import OneShard
+from csot.ot.inner import newton_choice as compiled
+from csot.ot.plan import round_onto
 from csot.ot.problem import Marginals
-from csot.ot.reduce import OneShard
-from csot.ot.rounding import round_onto
 from published import objective_of, solve_published
 
 RESULTS = Path(__file__).parent / "results"

@@ -43,7 +43,7 @@ from cleaning.store import Store, code_version
 from csot.data import Columns, Samples
 from csot.training import Source
 from csot.training.config import DataConfig
-from csot.training.prepared import Place, read_pending
+from csot.training.embedded_data import Place, read_pending
 
 ROWS, TEST_ROWS = 4000, 2000
 NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
 from csot.clean import clean_dataset
-from csot.cli.outcome import show_outcome
+from csot.cli.cleaning_outcome import show_outcome
 from csot.cli.terminal import Terminal
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, SCORE

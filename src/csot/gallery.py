@@ -23,9 +23,9 @@ from csot.data.datasets.digits import read_digits
 from csot.data.noise import parse_noise
 from csot.figures.catalogue import DemoGroup
 from csot.runs.run import SUMMARY
-from csot.training.build import generator_for
-from csot.training.cells import Cell, list_cells
 from csot.training.compare import Recipe, run_cells
+from csot.training.comparison_cells import ComparisonCell, list_cells
+from csot.training.from_config import generator_for
 from csot.training.results import write_pictures
 
 OnStep = Callable[[str, int, int], None]
@@ -79,7 +79,7 @@ def demo_runs(group: DemoGroup, folder: Path, on_step: OnStep = lambda *_: None)
 
 
 def _trained(
-    folder: Path, settings: Mapping[str, Any], cells: Sequence[Cell], on_step: OnStep
+    folder: Path, settings: Mapping[str, Any], cells: Sequence[ComparisonCell], on_step: OnStep
 ) -> list[Path]:
     """Runs of the same settings share a folder, so that other settings do not meet them."""
     words = json.dumps(dict(settings), sort_keys=True)

@@ -22,9 +22,10 @@ from csot._core.errors import FileError
 from csot._core.files import read_json
 from csot._core.pictures import fault
 from csot.data import Columns, DataError, read_data
-from csot.data.datasets.core.cifar_files import checked_labels, read_names
+from csot.data.datasets.cifar import read_names
 from csot.data.datasets.core.restricted_pickle import read_pickle, read_torch_zip
-from csot.nets.tensor_files import read_safetensors, read_torch
+from csot.data.labels import checked_class_numbers
+from csot.nets.weights import read_safetensors, read_torch
 from csot.training.presets import read_preset
 from csot.training.yaml_text import parse_yaml
 from fuzz.cases import peak, reset_peak
@@ -85,7 +86,9 @@ def test_an_array_is_not_made_twice_from_the_same_bytes(tmp_path: Path) -> None:
 
 def test_texts_are_not_made_into_one_large_array(tmp_path: Path) -> None:
     texts = ["a"] * 100_000 + ["b" * 100_000]
-    refused(lambda: checked_labels(texts, 100_001, 10, tmp_path / "x", "labels"), "whole numbers")
+    refused(
+        lambda: checked_class_numbers(texts, 100_001, 10, tmp_path / "x", "labels"), "whole numbers"
+    )
 
 
 def test_class_names_are_a_short_file(tmp_path: Path) -> None:
@@ -228,11 +231,11 @@ def test_elements_without_bytes(tmp_path: Path) -> None:
 
 def test_many_reviewers(tmp_path: Path) -> None:
     from csot.review.domain.session import Session
-    from csot.review.domain.store import Entry, Store
+    from csot.review.domain.store import LogEntry, Store
 
     run = rows_run(tmp_path, 50, 3)
     store = Store(run.path)
-    store.append([Entry("b", f"r{n}", "1", "unsure", None, "grid") for n in range(1001)])
+    store.append([LogEntry("b", f"r{n}", "1", "unsure", None, "grid") for n in range(1001)])
     store.close()
     with pytest.raises(ValueError, match=r"decisions\.sqlite names more than 1,000 reviewers"):
         Session(run, "ana")

@@ -17,9 +17,9 @@ from csot.cli.app import app
 from csot.data import Columns, DataError, read_data
 from csot.data.datasets.clothing1m import read_clothing1m
 from csot.data.datasets.registry import read_training_data
-from csot.data.readers.inputs import Wanted, read_inputs
+from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.report import write_report
-from csot.review.domain.export import label_studio_json
+from csot.review.domain.decision_files import label_studio_json
 from csot.review.domain.session import Session
 from csot.runs import Run
 from image_files import write_image

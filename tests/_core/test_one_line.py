@@ -26,7 +26,7 @@ from csot.report import write_report
 from csot.review.domain.session import Session
 from csot.runs import Run
 from csot.training.checkpoint import Checkpoint, Checkpoints
-from csot.training.folder import RunFolder
+from csot.training.run_folder import RunFolder
 from fuzz.targets import make_npz
 from report.sample_runs import rows_run
 

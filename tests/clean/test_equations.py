@@ -13,8 +13,8 @@ from csot.clean import noise_matrix
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, posterior
-from csot.clean.members.network import DROPOUT, _gradients, fit_networks
 from csot.clean.members.probe import fit_probes, held_out_logits, logit_gradient, no_weights
+from csot.clean.members.small_network import DROPOUT, _gradients, fit_networks
 from csot.clean.model import prior_ratio
 from csot.clean.stacking import PRIOR_STRENGTH, held_out_loss, stack
 from reference import latent_truth as reference

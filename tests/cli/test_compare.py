@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from csot.cli.app import app
-from csot.training.folder import RunFolder
 from csot.training.presets import make_config
+from csot.training.run_folder import RunFolder
 from training.quick import command, write_table
 
 SHORT = ["--set", "epochs=2", "--set", "csot.warmup=1", "--set", "csot.supervised_epochs=2"]

@@ -17,10 +17,14 @@ from typer.testing import CliRunner
 
 from csot._core.errors import error_words
 from csot.cli.app import app
-from csot.cli.completion import complete_embedder, complete_method, complete_noise, complete_preset
-from csot.cli.defaults import default_out
-from csot.cli.progress import ProgressLines
-from csot.cli.terminal import as_options
+from csot.cli.options import (
+    complete_embedder,
+    complete_method,
+    complete_noise,
+    complete_preset,
+    default_out,
+)
+from csot.cli.terminal import ProgressLines, as_options
 from csot.methods import method_names
 from csot.training import preset_names
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from csot.training.folder import RunFolder
+from csot.training.run_folder import RunFolder
 from training.quick import DIGITS, command, fails
 
 SHORT = (*DIGITS, "--set=epochs=2", "--set=warmup=1", "--method", "csot")
@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert text in result.stdout
     assert "parameters on cpu: 2 epochs of 180 rows" in result.stdout
     assert "it takes about" in result.stdout
-    # Too short to learn anything; what a longer run prints is tested in tests/training/test_gate.
+    # Too short to learn anything; test_better_than_chance tests what a longer run prints.
     assert "does not predict held-out labels" in result.stderr
     return out
 

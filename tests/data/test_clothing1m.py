@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from csot.data import DataError, DataWarning
-from csot.data.datasets.clothing1m import Counts, read_clothing1m
+from csot.data.datasets.clothing1m import Clothing1MCounts, read_clothing1m
 from csot.data.datasets.registry import read_training_data
 from csot.data.types import TrainingData
 from source_files import write_clothing1m
 
-COUNTS = Counts(train=4, test=2, val=1)
+COUNTS = Clothing1MCounts(train=4, test=2, val=1)
 
 
 def read(root: Path) -> TrainingData:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.data import Columns, DataError, DataWarning, TableFeatures, read_data
-from csot.data.columns import cells
+from csot.data.columns import parse_cells as cells
 from csot.data.columns.kinds import suspect
 from reference.table_features import category_block, date_block, number_block
 

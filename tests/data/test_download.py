@@ -161,7 +161,7 @@ def test_cifar_is_downloaded_when_asked(
     members = {f"cifar-10-batches-bin/{path.name}": path.read_bytes() for path in made.iterdir()}
     md5 = pack(folder / "cifar-10-binary.tar.gz", members)
     archive = Archive(f"{address}/cifar-10-binary.tar.gz", md5, "cifar-10-batches-bin")
-    layout = cifar.Layout(archive, "batches.meta.txt")
+    layout = cifar.CifarVariant(archive, "batches.meta.txt")
     form = cifar.replace(CIFAR10, layouts=(layout, CIFAR10.layouts[1]))
     monkeypatch.setitem(cifar.FORMS, "cifar10", form)
     data = read_cifar("cifar10", tmp_path / "data", download=True, counts=CIFAR10_COUNTS)

@@ -10,7 +10,7 @@ import torch
 
 from csot.data import Columns, DataError, DataWarning, read_data
 from csot.data.datasets.registry import read_training_data
-from csot.data.readers.inputs import Wanted, read_inputs
+from csot.data.readers.to_predict import Wanted, read_inputs
 from image_files import write_image
 
 N = 8

@@ -23,11 +23,10 @@ from csot.data.augment.autoaugment import (
     RandAugment,
     matrices,
 )
-from csot.data.augment.colour import OPERATIONS as COLOURS
-from csot.data.augment.colour import Grey, Jitter
-from csot.data.augment.crop import CropFlip, WindowFlip
-from csot.data.augment.resized_crop import ResizedCrop
-from csot.data.augment.view import Draws, View
+from csot.data.augment.crop import CropFlip, ResizedCrop, WindowFlip
+from csot.data.augment.pixels import OPERATIONS as COLOURS
+from csot.data.augment.pixels import Grey, Jitter
+from csot.data.augment.view_types import Draws, View
 from csot.data.augment.views import Views, feature_views, image_views
 
 MEAN, STD = (0.49, 0.48, 0.45), (0.2, 0.21, 0.22)

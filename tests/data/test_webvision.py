@@ -8,11 +8,11 @@ import torch
 
 from csot.data import DataError, DataWarning
 from csot.data.datasets.registry import read_training_data
-from csot.data.datasets.webvision import Counts, read_webvision
+from csot.data.datasets.webvision import WebVisionCounts, read_webvision
 from csot.data.types import TrainingData
 from source_files import write_webvision
 
-COUNTS = Counts(train=3, val=2, imagenet=50)
+COUNTS = WebVisionCounts(train=3, val=2, imagenet=50)
 
 
 def read(root: Path) -> TrainingData:

@@ -10,7 +10,7 @@ from PIL import Image
 from csot.data import DataError
 from csot.embed import timm_models
 from csot.embed.embedder import has_views, resolve_embedder
-from csot.embed.windows import LEAST_AREA, window
+from csot.embed.images import LEAST_AREA, window
 
 
 @pytest.fixture

@@ -25,14 +25,11 @@ from csot.clean import LabelCleaner
 from csot.data import Columns, DataError, TableFeatures, all_votes, read_data, read_verified
 from csot.data.datasets.cifar import read_cifar
 from csot.data.datasets.cifar_n import read_cifar_n
-from csot.data.datasets.clothing1m import Counts as ClothingCounts
-from csot.data.datasets.clothing1m import read_clothing1m
+from csot.data.datasets.clothing1m import Clothing1MCounts, read_clothing1m
 from csot.data.datasets.core.download import unpack
-from csot.data.datasets.webvision import Counts as WebvisionCounts
-from csot.data.datasets.webvision import read_webvision
-from csot.data.noise.label_file import read_label_file
-from csot.data.noise.matrix import read_matrix
-from csot.data.readers.inputs import Wanted, read_inputs
+from csot.data.datasets.webvision import WebVisionCounts, read_webvision
+from csot.data.noise.from_file import read_label_file, read_matrix
+from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.data.readers.training import read_path
 from csot.embed import Embedder, EmbeddingCache
 from csot.figures import Comparison, read_measured, results_table
@@ -42,8 +39,8 @@ from csot.figures.verdicts.confusion import confusion
 from csot.nets.weights import read_weights
 from csot.report import write_report
 from csot.review.domain.session import Session
-from csot.review.web.app import make_app
 from csot.review.web.guard import Guard
+from csot.review.web.server import make_app
 from csot.runs import Run
 from csot.runs.snapshots import Snapshot, read_snapshot, write_snapshot
 from csot.runs.truth import write_truth
@@ -630,7 +627,7 @@ TARGETS = [
         "webvision",
         make_webvision,
         {f"w/info/{n}.txt": LINES for n in ("train_filelist_google", "val_filelist", "synsets")},
-        lambda f: read_webvision(f / "w", 8, WebvisionCounts(3, 2, 50)),
+        lambda f: read_webvision(f / "w", 8, WebVisionCounts(3, 2, 50)),
     ),
     Target(
         "clothing1m",
@@ -639,7 +636,7 @@ TARGETS = [
             f"c/{n}.txt": LINES
             for n in ("noisy_train_key_list", "noisy_label_kv", "category_names_eng")
         },
-        lambda f: read_clothing1m(f / "c", 8, ClothingCounts(4, 2, 1)),
+        lambda f: read_clothing1m(f / "c", 8, Clothing1MCounts(4, 2, 1)),
     ),
     Target("archive", make_archive, {"x.tar.gz": mutate.damage}, read_archive),
     Target("preset", make_preset, {"p.yaml": YAML}, read_own_preset),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from csot._core.neighbours import nearest_others
 from csot.methods.mlnt import Mlnt, perturb
+from csot.methods.parts.neighbours import nearest_others
 from methods.helpers import TRAIN, WARMUP, accuracy, make_method, make_tiny, run_epochs
 from reference import rivals
 from reference import training as oracle

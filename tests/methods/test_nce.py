@@ -9,10 +9,10 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 
-from csot._core.neighbours import nearest_among, nearest_others
 from csot.methods.core.contract import Predictions
 from csot.methods.nce import Nce, _terms, correct, js_to_labels, verify
 from csot.methods.parts.mixing import draw_mix
+from csot.methods.parts.neighbours import nearest_among, nearest_others
 from methods.helpers import LABELLED, UNLABELLED, accuracy, make_method, make_tiny, run_epochs
 
 
@@ -62,7 +62,7 @@ def test_divergence_to_every_label():
 def test_neighbours_leave_out_the_row_itself_in_every_block(monkeypatch):
     features = draw(50, 4, 1)[0].features
     features[7] = features[8]  # twins: the other one is the nearest
-    monkeypatch.setattr("csot._core.neighbours.BLOCK", 13)
+    monkeypatch.setattr("csot.methods.parts.neighbours.BLOCK", 13)
     found = nearest_others(features, 6)
     for i in range(50):
         others = [j for j in range(50) if j != i]

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from csot._core.neighbours import nearest_others
 from csot.methods.ngc import Ngc
-from csot.methods.parts.graph import largest_components, propagate
 from csot.methods.parts.mixing import draw_mix
+from csot.methods.parts.neighbours import largest_components, nearest_others, propagate
 from methods.helpers import TRAIN, WARMUP, accuracy, make_method, make_tiny, run_epochs
 from reference import rivals
 from reference import training as oracle

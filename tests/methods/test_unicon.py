@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 
-from csot.methods.parts.contrast import pair_contrast
+from csot.methods.parts.losses import pair_contrast
 from csot.methods.parts.mixing import draw_mix
 from csot.methods.unicon import Unicon, js_to_label, select_evenly
 from methods.helpers import LABELLED, UNLABELLED, accuracy, make_method, make_tiny, run_epochs

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from csot._core.ranks import Ranks
-from csot.data.augment.view import Draws, View, Views
+from csot.data.augment.view_types import Draws, View, Views
 from csot.data.augment.views import feature_views
 from csot.methods.core.contract import Context, Part, Predictions
 from csot.methods.csot import Csot

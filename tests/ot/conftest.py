@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from csot.ot.inner import compiled
+from csot.ot.inner import newton_choice as compiled
 
 NUMBA = compiled.is_available()
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import csot
 from csot.ot.execution import Execution
-from csot.ot.inner import compiled
 from csot.ot.inner import newton as inner
+from csot.ot.inner import newton_choice as compiled
 from csot.ot.inner.kernel import Kernel
 from csot.ot.inner.scaling import Stopping
 from csot.ot.problem import Marginals

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from csot.ot.inner import hessian as curvature
-from csot.ot.inner.hessian import Curvature
+from csot.ot.inner import newton as curvature
+from csot.ot.inner.newton import Curvature
 from helpers import make_kernel
 
 

@@ -16,8 +16,7 @@ import torch.multiprocessing as mp
 import csot
 from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.terms import Terms
-from csot.ot.execution import Execution
-from csot.ot.reduce import Shards
+from csot.ot.execution import Execution, Shards
 from helpers import make_instance
 
 N, C = 60, 4

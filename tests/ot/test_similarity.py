@@ -13,9 +13,8 @@ from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.knn import neighbour_graph
 from csot.ot.coherence.operator import FunctionSimilarity, MatrixSimilarity
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
-from csot.ot.execution import Execution
+from csot.ot.execution import Execution, OneShard
 from csot.ot.numerics import csr_matrix
-from csot.ot.reduce import OneShard
 from helpers import Floats, make_instance, plan_error
 from reference import transport as reference
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 import csot
-from csot.ot import workspace as memory
-from csot.ot.workspace import Workspace, borrow_workspace
+from csot.ot import execution as memory
+from csot.ot.execution import Workspace, borrow_workspace
 from helpers import make_instance
 
 CPU = torch.device("cpu")

@@ -17,10 +17,11 @@ import pytest
 
 import csot.report.write as writer
 from csot._core.pictures import Containment
-from csot.report import charts, confusions, numbers, write_report
+from csot.report import charts, sections, write_report
+from csot.report import confused_pairs as confusions
 from csot.report import rows as report_rows
-from csot.report.coded import Coded, encode
-from csot.report.confusions import Confusions, Pair
+from csot.report.coded_findings import Coded, encode
+from csot.report.confused_pairs import ConfusedPair, ConfusionSummary
 from csot.report.headline import headline
 from csot.report.rows import select_rows, suspicion_order
 from csot.report.thumbnails import Thumbnails, thumbnail, thumbnails
@@ -129,13 +130,13 @@ def test_pairs_classes_and_histogram_by_hand() -> None:
         (1, 0, 1),
         (2, 1, 1),  # kept for want of evidence; the model prefers b
     }
-    rows = numbers.class_rows(coded, found)
+    rows = sections.class_rows(coded, found)
     assert [(row.name, row.count) for row in rows] == [("a", 2), ("b", 2), ("c", 1), ("d", 0)]
     assert rows[0].wrong == pytest.approx(1.0)
     assert rows[0].confusion == "b"
     assert rows[3].confusion is None
     assert rows[3].share == 0
-    counts = numbers.histogram(coded, bins=2)
+    counts = sections.histogram(coded, bins=2)
     assert counts == {"clean": [0, 2], "corrected": [0, 3], "uncertain": [1, 0]}
 
 
@@ -315,7 +316,9 @@ def _size(image: Any, url: str | None) -> Any:
 def test_the_matrix_is_drawn_for_any_number_of_classes(size: int) -> None:
     matrix = np.full((size, size), 0.1 / size) + 0.9 * np.eye(size)
     names = [f"a class with a long name {k}" for k in range(size + 5)]
-    chart = charts.matrix_chart(Confusions("estimated", matrix, False), np.arange(size), names)
+    chart = charts.matrix_chart(
+        ConfusionSummary("estimated", matrix, False), np.arange(size), names
+    )
     assert len(chart.classes) == size
     assert chart.hidden == 5
     assert [label.text for label in chart.labels] == names[:size], "names are whole"
@@ -333,8 +336,13 @@ def test_very_many_classes(tmp_path: Path) -> None:
     assert len(page.data["matrix"]["classes"]) == 100
 
 
-def spread(size: int, counts: Any) -> list[Pair]:
-    return [Pair(j, i, int(counts[i, j])) for i in range(size) for j in range(size) if counts[i, j]]
+def spread(size: int, counts: Any) -> list[ConfusedPair]:
+    return [
+        ConfusedPair(j, i, int(counts[i, j]))
+        for i in range(size)
+        for j in range(size)
+        if counts[i, j]
+    ]
 
 
 @pytest.mark.parametrize("size", [3, 10, 77])

@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 from csot.audit.sheet import FILE, open_audit
 from csot.cli.app import app
-from csot.review.domain.item import make_blind_item
 from csot.review.domain.session import Session
+from csot.review.domain.shown_row import make_blind_item
 from csot.review.domain.store import Store
 from csot.runs import Run
 from csot.runs.rerun import clean_again

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from csot.review.domain import export
-from csot.review.domain.item import make_item
-from csot.review.domain.samples import Samples
+from csot.review.domain import decision_files as export
+from csot.review.domain.row_details import RowDetails
 from csot.review.domain.session import Session
-from csot.review.domain.store import Entry
+from csot.review.domain.shown_row import make_item
+from csot.review.domain.store import LogEntry
 from csot.runs import Run
 from report.sample_runs import rows_run, texts_run
 from review.serving import serving
@@ -128,8 +128,8 @@ def test_what_no_longer_fits_is_kept_but_not_shown(tmp_path: Path) -> None:
     """A later run has fewer ids and classes than the decisions speak of."""
     run = bare_run(tmp_path, ["x", "y"], ["a", "b"])
     session = Session(run, "ana")
-    session.store.append([Entry("batch-01", "ana", "gone", "choose", "b", "one")])
-    session.store.append([Entry("batch-02", "ana", "x", "choose", "lost class", "one")])
+    session.store.append([LogEntry("batch-01", "ana", "gone", "choose", "b", "one")])
+    session.store.append([LogEntry("batch-02", "ana", "x", "choose", "lost class", "one")])
     session.ledger.refresh()
     assert session.ledger.unknown == {"gone"}
     assert session.catalogue.names[session.person.label[0]] == "lost class"
@@ -161,7 +161,7 @@ def test_neighbours_are_the_nearest(tmp_path: Path) -> None:
     units = features / np.where(length > 0, length, 1)
     session = Session(run, "ana")
     for load in (False, True):
-        samples = Samples(session.catalogue)
+        samples = RowDetails(session.catalogue)
         if load:
             samples.load()
         for row in (0, 5, 299):

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
-from csot.review.domain.agreement import cohens_kappa, consensus, pairs
+from csot.review.domain.ledger import cohens_kappa, consensus, pairs
 from csot.review.domain.precision import EDGES, bands, forecast, left_above, wilson
 from csot.review.domain.session import Session
 from report.sample_runs import rows_run

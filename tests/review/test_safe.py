@@ -14,7 +14,7 @@ import pytest
 from csot._core.pictures import Containment, PictureError
 from csot.review import ReviewServer
 from csot.review.web.guard import MAX_BODY
-from csot.review.web.pictures import read_picture
+from csot.review.web.routes_files import read_picture
 from csot.runs import Run
 from image_files import write_image
 from report.sample_runs import rows_run, write_run
@@ -241,9 +241,9 @@ def test_only_files_of_the_data_are_read(tmp_path: Path) -> None:
             "/image/%2e%2e/secret.png",
             "/image/-1",
             "/image/99",
-            "/static/..%2fapp.py",
-            "/static/../app.py",
-            "/static/app.py",
+            "/static/..%2fserver.py",
+            "/static/../server.py",
+            "/static/server.py",
             "/download/..%2f..%2fsecret.png",
             "/download/summary.json",
         ):

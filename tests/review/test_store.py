@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from csot.review.domain import export
+from csot.review.domain import decision_files as export
 from csot.review.domain.ledger import CODES
 from csot.review.domain.session import Session
-from csot.review.domain.store import FILE, SCHEMA, Entry, Store
+from csot.review.domain.store import FILE, SCHEMA, LogEntry, Store
 from csot.runs import Run
 from report.sample_runs import rows_run, texts_run, write_run
 from review.serving import Client, Nursery
@@ -34,9 +34,9 @@ ODD = [
 ]
 
 
-def entry(batch: str, key: str, label: str | None = "cat", reviewer: str = "ana") -> Entry:
+def entry(batch: str, key: str, label: str | None = "cat", reviewer: str = "ana") -> LogEntry:
     action = "unsure" if label is None else "choose"
-    return Entry(batch, reviewer, key, action, label, "one")
+    return LogEntry(batch, reviewer, key, action, label, "one")
 
 
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_batch_counts_once_and_whole(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert store.append([entry("b", "1"), entry("b", "2")])
     assert not store.append([entry("b", "1"), entry("b", "2")])
-    bad = Entry("c", "ana", "4", "nonsense", None, "one")
+    bad = LogEntry("c", "ana", "4", "nonsense", None, "one")
     with pytest.raises(OSError, match="CHECK constraint"):
         store.append([entry("c", "3"), bad])
     assert [line.id for line in store.since(0)] == ["1", "2"]
@@ -195,7 +195,7 @@ def test_a_log_of_an_older_version_takes_discards(tmp_path: Path) -> None:
     old.close()
     store = Store(tmp_path)
     try:
-        assert store.append([Entry("batch-002", "ana", "2", "discard", None, "one")])
+        assert store.append([LogEntry("batch-002", "ana", "2", "discard", None, "one")])
         assert [entry.action for entry in store.since(0)] == ["accept", "discard"]
     finally:
         store.close()

@@ -10,8 +10,8 @@ import pytest
 from csot.data import Columns
 from csot.methods import method_names
 from csot.training import Source, compare
-from csot.training.cells import Cell, expand_methods, list_cells
-from csot.training.compare import Plan, Recipe
+from csot.training.compare import ComparisonPlan, Recipe
+from csot.training.comparison_cells import ComparisonCell, expand_methods, list_cells
 from training.quick import FEATURES, write_table
 
 SMALL = {
@@ -24,7 +24,7 @@ SMALL = {
 
 
 def test_tables_and_callbacks(tmp_path: Path) -> None:
-    seen: list[Cell] = []
+    seen: list[ComparisonCell] = []
     methods = ["cross_entropy", "csot@j"]
     found = compare(
         "digits",
@@ -73,20 +73,26 @@ def test_groups_of_methods_are_expanded_once() -> None:
 
 def test_a_setting_may_be_for_one_method() -> None:
     recipe = Recipe("digits", Path("out"), "digits", {"epochs": 3, "csot.epsilon": 0.5})
-    first, second = (recipe.config(Cell(name, "none", 0)) for name in ("csot", "elr"))
+    first, second = (recipe.config(ComparisonCell(name, "none", 0)) for name in ("csot", "elr"))
     assert first.settings["epsilon"] == 0.5
     deep = Recipe("digits", Path("out"), "digits", {"network.width": 8, "elr.training.epochs": 5})
-    widths = [deep.config(Cell(name, "none", 0)).training.network.width for name in ("csot", "elr")]
+    widths = [
+        deep.config(ComparisonCell(name, "none", 0)).training.network.width
+        for name in ("csot", "elr")
+    ]
     assert widths == [8, 8], "a key with a dot need not begin with a method"
-    assert deep.config(Cell("elr", "none", 0)).training.epochs == 5
+    assert deep.config(ComparisonCell("elr", "none", 0)).training.epochs == 5
     assert first.training.epochs == second.training.epochs == 3
 
 
 def test_own_recipes_unless_equal() -> None:
     own, equal = (Recipe("cifar10", Path("out"), "cifar10", equal=value) for value in (False, True))
-    csot, elr = (Cell(name, "sym:0.5", 0) for name in ("csot", "elr"))
-    assert [Plan(own, [csot, elr]).epochs()[name] for name in ("csot", "elr")] == [450, 150]
-    assert set(Plan(equal, [csot, elr]).epochs().values()) == {300}
+    csot, elr = (ComparisonCell(name, "sym:0.5", 0) for name in ("csot", "elr"))
+    assert [ComparisonPlan(own, [csot, elr]).epochs()[name] for name in ("csot", "elr")] == [
+        450,
+        150,
+    ]
+    assert set(ComparisonPlan(equal, [csot, elr]).epochs().values()) == {300}
 
 
 def test_settings_are_varied_one_at_a_time() -> None:
@@ -107,5 +113,5 @@ def test_settings_are_varied_one_at_a_time() -> None:
 
 
 def test_a_folder_name_has_no_slashes() -> None:
-    cell = Cell("csot", "matrix:/data/my matrix.npy", 0)
+    cell = ComparisonCell("csot", "matrix:/data/my matrix.npy", 0)
     assert cell.folder(Path("out")) == Path("out/cells/csot/matrix--data-my-matrix.npy/seed-0")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from csot.data.datasets.registry import read_training_data
-from csot.data.readers.inputs import Wanted, read_inputs
+from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.training import train
 from csot.training.predict import Predictor
 from image_files import write_image

@@ -12,8 +12,8 @@ import torch
 from csot.runs import Run
 from csot.runs.snapshots import Snapshot, read_snapshot, snapshot_epochs, write_snapshot
 from csot.runs.truth import judged_labels
-from csot.training.snapshots import snapshot_epochs as chosen_epochs
-from csot.training.snapshots import snapshot_rows
+from csot.training.run_folder import snapshot_epochs as chosen_epochs
+from csot.training.run_folder import snapshot_rows
 
 
 def test_a_run_keeps_snapshots(digits_run: Path) -> None:

@@ -136,3 +136,19 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
     every = [clip(str(value)) for value in values]
     rest = len(every) - limit
     return ", ".join(every[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+class NetworkError(FileError):
+    """The network cannot be built or loaded as requested. The message names value and remedy."""
+
+
+class NetworkWarning(UserWarning):
+    """The network can be used, but not exactly as requested."""
+
+
+def unknown_choice(kind: str, name: str, known: Iterable[str]) -> NetworkError:
+    """Return the error `there is no network 'resnet9'; did you mean 'resnet8'? There are: ...`."""
+    names = list(known)
+    hint = nearest(name, names) or "."
+    choices = f" There are: {', '.join(names)}" if names else " There are none"
+    return NetworkError(f"there is no {kind} {clip(repr(name))}{hint}{choices}")

@@ -1,6 +1,6 @@
 """Audits: which rows to verify, and what the verified rows say of all others. Knows no torch."""
 
-from csot.audit.design import Plan as Plan
+from csot.audit.design import AuditPlan as AuditPlan
 from csot.audit.design import Population as Population
 from csot.audit.design import Stratum as Stratum
 from csot.audit.interval import Estimate as Estimate

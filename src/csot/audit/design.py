@@ -113,7 +113,7 @@ class Stratum:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class AuditPlan:
     """An audit: rows in the order in which to verify them."""
 
     strata: tuple[Stratum, ...]
@@ -126,9 +126,9 @@ class Plan:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def first(self, n_rows: int) -> Plan:
+    def first(self, n_rows: int) -> AuditPlan:
         """The shorter audit that this one began with."""
-        return Plan(self.strata, self.rows[:n_rows], self.stratum[:n_rows], self.seed)
+        return AuditPlan(self.strata, self.rows[:n_rows], self.stratum[:n_rows], self.seed)
 
     @property
     def inclusion(self) -> Floats:
@@ -139,7 +139,7 @@ class Plan:
         return found
 
 
-def draw_plan(population: Population, n_rows: int, seed: int) -> Plan:
+def draw_plan(population: Population, n_rows: int, seed: int) -> AuditPlan:
     """The first ``n_rows`` of an order that depends on the population and the seed alone."""
     strata, member = make_strata(population)
     if n_rows < len(strata):
@@ -151,7 +151,7 @@ def draw_plan(population: Population, n_rows: int, seed: int) -> Plan:
     queues = [iter(rng.permutation(np.flatnonzero(member == h))) for h in range(len(strata))]
     order = allocate(strata, n_rows)
     rows = np.array([next(queues[h]) for h in order], dtype=np.int64)
-    return Plan(strata, rows, order, seed)
+    return AuditPlan(strata, rows, order, seed)
 
 
 def make_strata(population: Population) -> tuple[tuple[Stratum, ...], Ints]:

@@ -13,10 +13,10 @@ import pandas as pd
 from csot.audit.design import (
     CHANGED,
     FLAGGED,
+    AuditPlan,
     Bools,
     Floats,
     Ints,
-    Plan,
     Population,
     allocate,
     draw_plan,
@@ -50,7 +50,7 @@ class AuditResult:
     """Every stratum has a judged row; before, the intervals are very wide."""
 
 
-def assess(plan: Plan, population: Population, truth: Ints) -> AuditResult:
+def assess(plan: AuditPlan, population: Population, truth: Ints) -> AuditResult:
     """From the verified class of each row of the plan, (n,); -1 where nobody can say.
 
     Rows that were verified before this run are a stratum of their own that is known entirely.
@@ -85,7 +85,7 @@ def assess(plan: Plan, population: Population, truth: Ints) -> AuditResult:
 
 
 def forecast(
-    plan: Plan, population: Population, n_rows: int, truth: Ints | None = None
+    plan: AuditPlan, population: Population, n_rows: int, truth: Ints | None = None
 ) -> Estimate:
     """The noise rate as ``n_rows`` verified rows would find it, if what is known so far holds.
 
@@ -102,12 +102,12 @@ def forecast(
     return _with_known(plan, counts * share, counts, share, _known(population))
 
 
-def _counts(plan: Plan, mask: Bools) -> Floats:
+def _counts(plan: AuditPlan, mask: Bools) -> Floats:
     found: Floats = np.bincount(plan.stratum[mask], minlength=len(plan.strata)).astype(np.float64)
     return found
 
 
-def _sizes(plan: Plan) -> Floats:
+def _sizes(plan: AuditPlan) -> Floats:
     return np.array([stratum.size for stratum in plan.strata], dtype=np.float64)
 
 
@@ -118,7 +118,7 @@ def _known(population: Population) -> tuple[int, int]:
 
 
 def _with_known(
-    plan: Plan, x: Floats, n: Floats, expected: Floats, known: tuple[int, int]
+    plan: AuditPlan, x: Floats, n: Floats, expected: Floats, known: tuple[int, int]
 ) -> Estimate:
     """Over all strata and (counted, total) rows that were verified before."""
     sizes = _sizes(plan)
@@ -133,7 +133,7 @@ class Audit:
     """Rows to verify, in the order in which to verify them. Stopping early is allowed: every first
     part of the list is a stratified random sample by itself."""
 
-    plan: Plan
+    plan: AuditPlan
     population: Population
     index: pd.Index[Any]
     """Of the findings, (N,)."""
@@ -239,7 +239,7 @@ def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: in
     return Audit(plan, population, findings.index, classes)
 
 
-def describe(plan: Plan, stratum: int) -> str:
+def describe(plan: AuditPlan, stratum: int) -> str:
     """Such as ``doubted 0.21-0.48``: what the run did, and the range of the score."""
     found = plan.strata[stratum]
     return f"{found.group} {found.low:.2f}-{found.high:.2f}"

@@ -18,7 +18,7 @@ import pandas as pd
 from csot._core.atomic import write_text
 from csot._core.errors import FileError, clip, listed, naming
 from csot._core.files import read_json
-from csot.audit.design import Plan, Population, Stratum, draw_plan, population_of
+from csot.audit.design import AuditPlan, Population, Stratum, draw_plan, population_of
 from csot.audit.proposal import Audit
 from csot.runs import Run
 from csot.runs.findings import ID
@@ -33,7 +33,7 @@ LARGEST = 64 << 20
 VERIFIED_LABEL = "verified_label"
 
 
-def read_plan(run: Run, row_of: Mapping[str, int]) -> Plan | None:
+def read_plan(run: Run, row_of: Mapping[str, int]) -> AuditPlan | None:
     """The plan of these findings; None if there is none, or if the run was made anew since.
 
     ``row_of`` gives the position in the findings by the text of the id.
@@ -47,7 +47,7 @@ def read_plan(run: Run, row_of: Mapping[str, int]) -> Plan | None:
             raise ValueError(f"format {found['format']}")
         if found["findings"] != _digest(run):
             return None
-        return Plan(
+        return AuditPlan(
             strata=tuple(Stratum(**stratum) for stratum in found["strata"]),
             rows=np.array([row_of[row["id"]] for row in found["rows"]], dtype=np.int64),
             stratum=np.array([row["stratum"] for row in found["rows"]], dtype=np.int64),
@@ -57,7 +57,7 @@ def read_plan(run: Run, row_of: Mapping[str, int]) -> Plan | None:
 
 def start_plan(
     run: Run, population: Population, row_of: Mapping[str, int], n_rows: int, seed: int = 0
-) -> Plan:
+) -> AuditPlan:
     """The plan of the run, drawn and written if there is none, continued if it is shorter."""
     old = read_plan(run, row_of)
     if old is not None and len(old) >= min(n_rows, int(population.open.sum())):
@@ -91,7 +91,7 @@ def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | No
     longer than that."""
     findings = run.read_findings()
     population, classes = population_of(findings)
-    plan: Plan | None
+    plan: AuditPlan | None
     row_of = {to_text(key, run.id_kind): row for row, key in enumerate(findings.index)}
     if n_rows is None:
         plan = read_plan(run, row_of)

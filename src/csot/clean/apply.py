@@ -15,7 +15,7 @@ from csot._core.atomic import atomic_path
 from csot._core.files import refuse_overlap
 from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
-from csot.review.domain.decisions import Decisions, read_decisions
+from csot.review.domain.decision_files import Decisions, read_decisions
 from csot.runs import Run
 from csot.runs.findings import CONFIDENCE, CORRECTED, GIVEN, ID, STATUS
 from csot.runs.tables import kind_of, to_text, write_csv, write_parquet

@@ -26,6 +26,7 @@ from csot._core.threads import threads_for
 from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
+from csot.clean.findings_text import describe, describe_duplicates
 from csot.clean.folds import check_groups, encode_groups, join_groups
 from csot.clean.inputs import checked_pred_probs, checked_prior, encode, index_of
 from csot.clean.labels import (
@@ -36,7 +37,6 @@ from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import CsotRounds
 from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
 from csot.clean.persistence import load_state, save_state
-from csot.clean.summary import describe, describe_duplicates
 from csot.clean.verdicts import (
     ClassDistances,
     Rules,

@@ -16,12 +16,11 @@ import pandas as pd
 
 from csot._core.files import refuse_overlap
 from csot.clean.apply import Applied, apply_corrections
-from csot.clean.classes import ClassPrior
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.judging import Judge
+from csot.clean.inputs import ClassPrior
+from csot.clean.judging import Judge, predict_with_cleaner
 from csot.clean.labels import as_array
-from csot.clean.predict import predict_with_cleaner
-from csot.clean.steps import Request, fit_and_write, judge_and_write
+from csot.clean.steps import CleaningRequest, fit_and_write, judge_and_write
 from csot.data import (
     Columns,
     DataError,
@@ -207,7 +206,7 @@ def clean_dataset(
     >>> csot.clean_dataset(frame, label="stars", text="review")       # doctest: +SKIP
     """
     source = _in_memory(data, labels)
-    request = Request(
+    request = CleaningRequest(
         data=Path(data) if source is None else None,
         frame=source,
         out=Path(tempfile.mkdtemp(prefix="csot-") if out is None else out),

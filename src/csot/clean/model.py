@@ -24,9 +24,9 @@ from csot.clean.likelihood import Evidence, log_probs
 from csot.clean.members.csot import CsotFit, CsotRounds, Round
 from csot.clean.members.fourier import FourierProbes
 from csot.clean.members.linear import LinearProbes
-from csot.clean.members.member import Learner, Member, Predictor, TrainingSet
-from csot.clean.members.network import Network
+from csot.clean.members.member import Learner, Member, MemberPredictor, TrainingSet
 from csot.clean.members.probe import first_noise, probe_path
+from csot.clean.members.small_network import NetworkMember
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import Stack, information, stack
 
@@ -36,7 +36,7 @@ SAMPLE = 5_000
 INFORMATIVE = 4.0
 """Standard errors by which held-out labels must be better predicted than by their frequencies."""
 NOISE_MATRIX, JUDGE = "noise matrix", "judge"
-LEARNERS: tuple[Learner, ...] = (CsotRounds(), FourierProbes(), Network())
+LEARNERS: tuple[Learner, ...] = (CsotRounds(), FourierProbes(), NetworkMember())
 """What may follow the linear probes, in order."""
 MEMBERS = (LinearProbes.name, *(learner.name for learner in LEARNERS))
 STAGES = (NOISE_MATRIX, LinearProbes.stage, *(learner.stage for learner in LEARNERS), JUDGE)
@@ -75,7 +75,7 @@ class FittedModel:
     weights: dict[str, float]
     rounds: list[Round]
     scale: Scale
-    predictors: list[tuple[float, Predictor]]
+    predictors: list[tuple[float, MemberPredictor]]
     rows: Tensor
     """Coordinates of the training rows on principal axes, for distances."""
     basis: Basis

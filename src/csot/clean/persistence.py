@@ -18,8 +18,8 @@ from csot._core.errors import FileError, clip, reason
 from csot.clean.explanation import Explanation, Judgement
 from csot.clean.features import Basis, Units
 from csot.clean.members.fourier import FourierMap, FourierPredictor
-from csot.clean.members.network import NetworkPredictor, Networks
 from csot.clean.members.probe import ProbePredictor
+from csot.clean.members.small_network import NetworkPredictor, Networks
 from csot.clean.model import FittedModel, Scale
 from csot.clean.overlap import Overlap
 from csot.clean.verdicts import ClassDistances, Rules

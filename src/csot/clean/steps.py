@@ -17,10 +17,10 @@ import numpy as np
 
 from csot._core.pictures import fault
 from csot.clean.annotators import find_consensus
-from csot.clean.classes import ClassPrior, align_prior, align_probabilities, classes_of
 from csot.clean.cleaner import LabelCleaner
+from csot.clean.inputs import ClassPrior, align_prior, align_probabilities, classes_of
 from csot.clean.judging import Judge
-from csot.clean.records import Circumstances, write_cleaned, write_consensus
+from csot.clean.run_files import Circumstances, write_cleaned, write_consensus
 from csot.data import (
     Columns,
     DataError,
@@ -44,7 +44,7 @@ from csot.runs import Run
 
 
 @dataclass(frozen=True)
-class Request:
+class CleaningRequest:
     """The arguments of `clean_dataset`, for its parts."""
 
     data: Path | None
@@ -99,7 +99,7 @@ class Request:
         return [*words, *chain(*options), *given_switches]
 
 
-def fit_and_write(request: Request, progress: Progress | None) -> None:
+def fit_and_write(request: CleaningRequest, progress: Progress | None) -> None:
     """Read, embed, fit, write."""
     timer = _Timer()
     with timer("read"):
@@ -145,7 +145,7 @@ def fit_and_write(request: Request, progress: Progress | None) -> None:
         write_cleaned(run, data, cleaner, circumstances, request.allow_outside)
 
 
-def judge_and_write(request: Request, judge_run: Path, progress: Progress | None) -> None:
+def judge_and_write(request: CleaningRequest, judge_run: Path, progress: Progress | None) -> None:
     """Read, embed, judge by the cleaner of another run, write."""
     _refuse_fitting(request, judge_run)
     timer = _Timer()
@@ -176,7 +176,7 @@ def judge_and_write(request: Request, judge_run: Path, progress: Progress | None
     write_cleaned(run, data, cleaner, circumstances, request.allow_outside)
 
 
-def _refuse_fitting(request: Request, judge_run: Path) -> None:
+def _refuse_fitting(request: CleaningRequest, judge_run: Path) -> None:
     """Nothing that would need a fit goes with `judge_with`."""
     if request.out.resolve() == judge_run.resolve():
         raise DataError(f"`out` {request.out} is the run that judges; choose a new folder")
@@ -197,7 +197,7 @@ def _refuse_fitting(request: Request, judge_run: Path) -> None:
 
 
 def _read_samples(
-    request: Request, labelled: bool = True, fitted: TableFeatures | None = None
+    request: CleaningRequest, labelled: bool = True, fitted: TableFeatures | None = None
 ) -> tuple[LabelledData, PlannedEmbedding | None]:
     """The data, and how it will be embedded if it is images or texts."""
     columns, root, outside = request.columns, request.root, request.allow_outside
@@ -238,13 +238,13 @@ def _read_samples(
     return data, planned
 
 
-def _create_run(request: Request, source: dict[str, str]) -> Run:
+def _create_run(request: CleaningRequest, source: dict[str, str]) -> Run:
     run = Run.create(request.out, force=request.force, source=source)
     run.write_excel_safe(request.excel_safe)
     return run
 
 
-def _source(request: Request, data: LabelledData) -> dict[str, str]:
+def _source(request: CleaningRequest, data: LabelledData) -> dict[str, str]:
     """Where the samples are; of data in memory, what they are."""
     source = {"kind": data.kind, "root": str(data.root.resolve())}
     if request.data is not None:
@@ -257,7 +257,7 @@ def _source(request: Request, data: LabelledData) -> dict[str, str]:
 
 
 def _settings(
-    request: Request,
+    request: CleaningRequest,
     data: LabelledData,
     planned: PlannedEmbedding | None,
     verified: Labels | None,

@@ -77,7 +77,7 @@ def apply(
 
 def default_target(run: Path) -> Path:
     """`reviews-fixed.csv` for the run of `reviews.csv.gz`, `photos-fixed` for that of `photos/`."""
-    from csot.cli.defaults import FIXED, default_out
+    from csot.cli.options import FIXED, default_out
     from csot.data.readers.table_file import table_suffix
     from csot.runs import Run
 

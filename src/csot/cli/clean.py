@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from csot.cli.completion import complete_embedder
 from csot.cli.options import (
     TABLE,
     AllowOutside,
@@ -23,11 +22,12 @@ from csot.cli.options import (
     Quiet,
     TextColumn,
     VerifiedLabels,
+    complete_embedder,
     split_names,
 )
 
 
-class Duplicates(str, Enum):
+class DuplicatePolicy(str, Enum):
     group = "group"
     ignore = "ignore"
 
@@ -91,9 +91,9 @@ def clean(
         typer.Option(help="True shares of the classes: uniform, or cat=0.2,dog=0.8."),
     ] = None,
     duplicates: Annotated[
-        Duplicates,
+        DuplicatePolicy,
         typer.Option(help="Near-duplicates: keep them out of each other's training, or not."),
-    ] = Duplicates.group,
+    ] = DuplicatePolicy.group,
     judge_with: Annotated[
         Path | None,
         typer.Option(
@@ -118,8 +118,8 @@ def clean(
     Example: csot clean reviews.csv --text review --label stars --out run
     """
     from csot.clean import clean_dataset
-    from csot.cli.defaults import RUN, default_out
-    from csot.cli.outcome import outcome_facts, show_outcome
+    from csot.cli.cleaning_outcome import outcome_facts, show_outcome
+    from csot.cli.options import RUN, default_out
     from csot.cli.terminal import Terminal, as_options
 
     with Terminal(quiet, as_json) as terminal:

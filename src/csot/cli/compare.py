@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from csot.cli.completion import complete_method
-from csot.cli.defaults import COMPARISON, default_out
 from csot.cli.options import (
+    COMPARISON,
     AllowOutside,
     AsJson,
     Backbone,
@@ -29,6 +28,8 @@ from csot.cli.options import (
     Quiet,
     TestData,
     TextColumn,
+    complete_method,
+    default_out,
     split_names,
 )
 from csot.cli.terminal import Terminal
@@ -37,8 +38,9 @@ from csot.cli.train import parse_settings, require_training
 if TYPE_CHECKING:
     import pandas as pd
 
-    from csot.training.cells import Cell
-    from csot.training.compare import Plan
+    from csot.figures import Comparison
+    from csot.training.compare import ComparisonPlan
+    from csot.training.comparison_cells import ComparisonCell
 
 UNSAID = ("quiet", "as_json", "jobs")
 SCORES = ("test_accuracy_last", "test_accuracy_best", "seconds")
@@ -105,8 +107,6 @@ def compare(
         require_training("csot compare")
         from csot import training
         from csot.data import Columns
-        from csot.figures.comparison.comparison import rows_for
-        from csot.figures.comparison.table_formats import align
 
         chosen, noises = split_list(methods, "--methods"), split_list(noise, "--noise")
         numbers = split_numbers(seeds, "--seeds")
@@ -116,19 +116,11 @@ def compare(
         with ExitStack() as stack:
             bars: list[Callable[[int], None]] = []
 
-            def on_plan(plan: Plan) -> None:
-                terminal.say(describe_plan(plan))
-                early = plan.only_warm_up()
-                if early:
-                    terminal.say(
-                        f"{', '.join(early)}: the epochs end within the warm-up, so the accuracy "
-                        "is not the method's; train longer"
-                    )
-                if plan.recipe.words:
-                    terminal.say(plan.recipe.words)
+            def on_plan(plan: ComparisonPlan) -> None:
+                say_plan(plan, terminal)
                 bars.append(stack.enter_context(terminal.bar("runs", len(plan.cells))))
 
-            def on_cell(cell: Cell, summary: dict[str, Any]) -> None:
+            def on_cell(cell: ComparisonCell, summary: dict[str, Any]) -> None:
                 bars[0](1)
                 terminal.say(describe_cell(cell, summary))
                 facts.append(asdict(cell) | {name: summary.get(name) for name in SCORES})
@@ -163,20 +155,7 @@ def compare(
                 on_plan=on_plan,
                 on_cell=on_cell,
             )
-        for name in found.noises:
-            # One table per noise: side by side they would not fit a terminal.
-            terminal.say()
-            titles = ["method", *found.shown(), "seconds"]
-            terminal.say(name)
-            for line in align([titles, *rows_for(found, name)]):
-                terminal.say(line)
-        if varied:
-            say_sweep(found.sweep(), terminal)
-        terminal.say()
-        for title, words in found.legend().items():
-            terminal.say(f"{title}: {words}")
-        more = ", sweep.csv, sweep.png" if varied else ""
-        terminal.say(f"results are in {out}: compare.html, table.csv, table.tex, cells.csv{more}")
+        say_comparison(found, out, bool(varied), terminal)
         terminal.result({"run": str(out), "page": str(out / "compare.html"), "cells": facts})
 
 
@@ -201,7 +180,20 @@ def as_typed(context: typer.Context) -> str:
     return shlex.join(["csot", "compare", *arguments, *options])
 
 
-def describe_plan(plan: Plan) -> str:
+def say_plan(plan: ComparisonPlan, terminal: Terminal) -> None:
+    """What is going to be run, which methods are too short, and what all runs start from."""
+    terminal.say(describe_plan(plan))
+    early = plan.only_warm_up()
+    if early:
+        terminal.say(
+            f"{', '.join(early)}: the epochs end within the warm-up, so the accuracy is not the "
+            "method's; train longer"
+        )
+    if plan.recipe.words:
+        terminal.say(plan.recipe.words)
+
+
+def describe_plan(plan: ComparisonPlan) -> str:
     """What is going to be run, and whether all methods have the same recipe."""
     epochs = plan.epochs()
     counts = sorted(set(epochs.values()))
@@ -218,6 +210,26 @@ def describe_plan(plan: Plan) -> str:
         f"{len(plan.cells)} runs; each method by its own recipe, as its section of the preset has "
         f"it ({said}); --equal gives all of them the same epochs, optimiser and network"
     )
+
+
+def say_comparison(found: Comparison, out: Path, has_sweep: bool, terminal: Terminal) -> None:
+    """One table per noise: side by side they would not fit a terminal."""
+    from csot.figures.comparison.comparison import rows_for
+    from csot.figures.comparison.table_formats import align
+
+    for name in found.noises:
+        terminal.say()
+        titles = ["method", *found.shown(), "seconds"]
+        terminal.say(name)
+        for line in align([titles, *rows_for(found, name)]):
+            terminal.say(line)
+    if has_sweep:
+        say_sweep(found.sweep(), terminal)
+    terminal.say()
+    for title, words in found.legend().items():
+        terminal.say(f"{title}: {words}")
+    more = ", sweep.csv, sweep.png" if has_sweep else ""
+    terminal.say(f"results are in {out}: compare.html, table.csv, table.tex, cells.csv{more}")
 
 
 def say_sweep(sweep: pd.DataFrame, terminal: Terminal) -> None:
@@ -237,7 +249,7 @@ def say_sweep(sweep: pd.DataFrame, terminal: Terminal) -> None:
             terminal.say(line)
 
 
-def describe_cell(cell: Cell, summary: dict[str, Any]) -> str:
+def describe_cell(cell: ComparisonCell, summary: dict[str, Any]) -> str:
     """One line about a finished run."""
     last, peak = summary.get("test_accuracy_last"), summary.get("test_accuracy_peak")
     scores = "no test set" if last is None else f"last {last:.2%}, peak {peak:.2%}"

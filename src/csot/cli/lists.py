@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from csot._core.text import printable
-from csot.cli.completion import complete_method, complete_preset
-from csot.cli.options import AsJson
+from csot.cli.options import AsJson, complete_method, complete_preset
 from csot.cli.terminal import Terminal
 from csot.cli.train import require_training
 

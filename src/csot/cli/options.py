@@ -1,13 +1,48 @@
-"""Options that several commands share."""
+"""Options that several commands share: their help, what the shell completes, default folders."""
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from csot.cli.completion import complete_preset
+# Values that the shell completes. Only file names are read: completion should not wait.
+
+NOISE = ("none", "sym:0.2", "sym:0.5", "asym:0.4", "pair:0.3", "instance:0.3")
+
+
+def _names(folder: str, ending: str) -> list[str]:
+    found = (file.name for file in (files("csot") / folder).iterdir())
+    return sorted(
+        name.removesuffix(ending)
+        for name in found
+        if name.endswith(ending) and not name.startswith("_")
+    )
+
+
+def complete_method(incomplete: str) -> list[str]:
+    """Methods of training."""
+    return [name for name in _names("methods", ".py") if name.startswith(incomplete)]
+
+
+def complete_preset(incomplete: str) -> list[str]:
+    """Presets of the package."""
+    return [name for name in _names("presets", ".yaml") if name.startswith(incomplete)]
+
+
+def complete_embedder(incomplete: str) -> list[str]:
+    """Embedders of images that ship in wheels, and how a model of the hub begins."""
+    known = ("efficientnet-lite0", "efficientnet-lite2", "hf:")
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def complete_noise(incomplete: str) -> list[str]:
+    """Kinds of noise with a usual rate."""
+    return [name for name in NOISE if name.startswith(incomplete)]
+
 
 TABLE = "Tables"
 
@@ -113,3 +148,16 @@ Changes = Annotated[
 def split_names(text: str | None) -> list[str] | None:
     """`a, b` -> ["a", "b"]."""
     return None if text is None else [name.strip() for name in text.split(",")]
+
+
+RUN, FIXED, COMPARISON = "run", "fixed", "compare"
+
+
+def default_out(data: Path | str, ending: str) -> Path:
+    """`photos/` and `run` -> `photos-run`, in the current folder unless that is the data's own."""
+    path = Path(data).resolve()
+    name = path.name if path.exists() else str(data)
+    stem = name if path.is_dir() else name.partition(".")[0]
+    safe = re.sub(r"[^\w.-]+", "-", stem).strip("-.") or "data"
+    is_within = path.is_dir() and Path.cwd().is_relative_to(path)
+    return (path.parent if is_within else Path()) / f"{safe}-{ending}"

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from csot._core.errors import DataError, require
-from csot.cli.defaults import default_out
 from csot.cli.options import (
     AllowOutside,
     AsJson,
@@ -21,6 +20,7 @@ from csot.cli.options import (
     LabelColumn,
     Quiet,
     TextColumn,
+    default_out,
 )
 from csot.cli.terminal import Terminal
 from csot.cli.train import require_training
@@ -89,7 +89,7 @@ def predict(
         check_target(out, force)
         columns = Columns(label=label, text=text, image=image, id=id_column)
         if Run(run).cleaner_path.exists():
-            from csot.clean.predict import predict_with_cleaner
+            from csot.clean.judging import predict_with_cleaner
 
             with terminal.stages() as progress:
                 predicted = predict_with_cleaner(

@@ -11,9 +11,7 @@ import typer
 from rich.table import Table
 
 from csot._core.errors import require
-from csot.cli.completion import complete_method, complete_noise
-from csot.cli.defaults import default_out
-from csot.cli.epochs import Epochs
+from csot.cli.epoch_lines import Epochs
 from csot.cli.options import (
     AllowOutside,
     AnnotatorColumn,
@@ -33,6 +31,9 @@ from csot.cli.options import (
     TestData,
     TextColumn,
     VerifiedLabels,
+    complete_method,
+    complete_noise,
+    default_out,
     split_names,
 )
 from csot.cli.terminal import Terminal, program
@@ -145,7 +146,7 @@ def train(
         import csot
         from csot.data import Columns
         from csot.training import Progress, Source
-        from csot.training.folder import is_first_process
+        from csot.training.run_folder import is_first_process
 
         if not is_first_process():
             terminal.silence()

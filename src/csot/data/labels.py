@@ -7,14 +7,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
 
-from csot._core.errors import DataError, DataWarning, clip, listed, nearest
-from csot._core.missing import cell_text, is_missing
+from csot._core.errors import DataError, DataWarning, clip, listed, naming, nearest
+from csot.data.columns.parse_cells import cell_text, is_missing
 from csot.data.types import LabelledData, Labels
 
 DIGITS = 18
@@ -182,3 +185,28 @@ def tidy_ids(values: Iterable[object], where: str) -> list[str]:
         seen[text] = row
         ids.append(text)
     return ids
+
+
+def checked_class_numbers(
+    values: Any, records: int, classes: int, path: Path, what: str
+) -> npt.NDArray[np.int64]:
+    """(records,) within the classes; an error names the first that is not."""
+    # Texts of unlike lengths would make an array of the longest times their number.
+    if not isinstance(values, np.ndarray) and not (
+        isinstance(values, list) and all(type(value) is int for value in values)
+    ):
+        raise DataError(f"{path}: {what} is not a list of whole numbers")
+    with naming(path, f"a file whose {what} are labels", kind=DataError):
+        labels = np.asarray(values)
+    if labels.shape != (records,) or labels.dtype.kind not in "iu":
+        raise DataError(
+            f"{path}: {what} is {labels.dtype} {labels.shape}; {records} whole numbers are needed"
+        )
+    wrong = (labels < 0) | (labels >= classes)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"{path}: {what} of image {row} (from 0) is {labels[row]}; there are {classes} "
+            "classes. It is not a file of this data set, or it is damaged"
+        )
+    return labels.astype(np.int64)

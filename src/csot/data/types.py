@@ -203,3 +203,21 @@ def check_labels(labels: Tensor, n: int, classes: int, where: str, missing: bool
             f"{where}: {int(labels[row])} in row {row} (from 0); there are {classes} classes, "
             f"0 to {classes - 1}"
         )
+
+
+DATA_DIR = Path("data")
+
+
+@dataclass(frozen=True)
+class DatasetRequest:
+    """Where the files of a data set are, and how they are read."""
+
+    data_dir: Path = DATA_DIR
+    download: bool = False
+    """Whether files that are not there may be fetched."""
+    image_size: int | None = None
+    """Side of the images, where they are files; else the data set's own."""
+    allow_outside: bool = False
+    """Whether images outside of ``data_dir`` are read."""
+    whole: bool = False
+    """Whether training images are whole, for crops of all of them, or cut to squares."""

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from csot._core.errors import DataError
 from csot.embed.hub import embed_by_transformers, vision_embedder_version
-from csot.embed.images import NAME, NETWORKS, embed_images, image_embedder_version
+from csot.embed.images import NAME, NETWORKS, WINDOW_VERSION, embed_images, image_embedder_version
 from csot.embed.texts import DEFAULT_MODEL, embed_texts, text_embedder_version
 from csot.embed.timm_models import VIEWS, embed_by_timm, timm_embedder_version
-from csot.embed.windows import VERSION
 
 HUB, TIMM = "hf:", "timm:"
 Medium = Literal["images", "texts"]
@@ -57,7 +56,7 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
 
     For images also `timm:` and a name, or one of `NETWORKS`; for texts a name or folder of
     sentence-transformers, with or without `hf:`. ``view`` is that of images that is embedded: see
-    `csot.embed.windows` and `has_views`.
+    `csot.embed.images` and `has_views`.
     """
     if view and not has_views(medium, wanted):
         raise DataError(f"`embedder` {wanted} embeds {medium} as they are: it has no views")
@@ -65,7 +64,7 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
     if wanted is not None and _is_users_own(wanted):
         return _users_own(wanted)
     if medium == "images":
-        seen = f"-{VERSION}-{view}" if view else ""
+        seen = f"-{WINDOW_VERSION}-{view}" if view else ""
         if wanted is not None and from_hub:
             model = wanted.removeprefix(HUB)
             version = vision_embedder_version(model) + seen

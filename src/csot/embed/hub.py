@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from csot._core.errors import DataError, require
 from csot._core.pictures import open_rgb
-from csot.embed.windows import window
+from csot.embed.images import window
 
 if TYPE_CHECKING:
     import torch

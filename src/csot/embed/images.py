@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,10 +15,10 @@ import numpy.typing as npt
 
 from csot._core.errors import require
 from csot._core.pictures import read_rgb
-from csot.embed.windows import window
 
 if TYPE_CHECKING:
     import torch
+    from PIL.Image import Image
 
 DIM = 1280
 MEAN, DEVIATION = 127.0, 128.0
@@ -60,7 +62,7 @@ def embed_images(
     """Features (N, 1280), averaged over the image. Runs on a GPU where there is one.
 
     ``model`` is "efficientnet-lite0", or "efficientnet-lite2": half again the time. ``view`` is 0
-    for the whole image; see `csot.embed.windows` for the others.
+    for the whole image; see `csot.embed.images` for the others.
     """
     import torch
     from rich.progress import track
@@ -136,3 +138,33 @@ def _fuse(network: torch.nn.Module) -> None:
                 fused = fuse_conv_bn_eval(getattr(module, convolution), getattr(module, norm))
                 setattr(module, convolution, fused)
                 setattr(module, norm, Identity())
+
+
+# Random views of a picture that depend on nothing but its pixels and the number of the view.
+
+LEAST_AREA = 0.5
+"""Of a window, as a share of the picture."""
+ASPECT = 4 / 3
+"""Largest change of the ratio of width to height."""
+WINDOW_VERSION = "window-1"
+"""Changes when the views do."""
+
+
+def window(image: Image, number: int) -> Image:
+    """View `number` of a picture: 0 is the picture; the others are parts, the odd ones mirrored.
+
+    The random numbers come from the pixels, so a picture has the same views wherever it lies.
+    """
+    from PIL.Image import Transpose
+
+    if number == 0:
+        return image
+    rng = np.random.default_rng([zlib.crc32(image.tobytes()), number])
+    area = rng.uniform(LEAST_AREA, 1.0) * image.width * image.height
+    ratio = math.exp(rng.uniform(-1.0, 1.0) * math.log(ASPECT)) * image.width / image.height
+    width = min(image.width, max(1, round(math.sqrt(area * ratio))))
+    height = min(image.height, max(1, round(math.sqrt(area / ratio))))
+    left = int(rng.integers(image.width - width + 1))
+    top = int(rng.integers(image.height - height + 1))
+    part = image.crop((left, top, left + width, top + height))
+    return part.transpose(Transpose.FLIP_LEFT_RIGHT) if number % 2 else part

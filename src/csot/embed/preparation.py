@@ -11,7 +11,7 @@ import numpy as np
 
 from csot._core.pictures import fault
 from csot.data import Columns, DataError, LabelledData, TableFeatures
-from csot.data.columns.features import balance
+from csot.data.columns.table_features import balance
 from csot.data.readers.arrays import is_array_folder
 from csot.data.readers.table_file import is_table
 from csot.data.types import Matrix

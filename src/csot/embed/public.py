@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from csot._core.picture_files import picture_files
+from csot._core.pictures import picture_files
 from csot._core.text import check_texts
 from csot.embed.embedder import Embedder, Samples, resolve_embedder
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from csot._core.errors import DataError
 from csot._core.pictures import read_rgb
 from csot.embed.hub import BATCH, DEVICE_BATCH, FULL_SIZE, first_line
-from csot.embed.windows import window
+from csot.embed.images import window
 
 REMEDY = "pip install timm"
 VIEWS = 2
-"""Changes when the views of these models do, and those of `csot.embed.windows` do not."""
+"""Changes when the views of these models do, and those of `csot.embed.images` do not."""
 
 
 def timm_embedder_version(model: str) -> str:

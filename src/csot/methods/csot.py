@@ -32,15 +32,16 @@ from csot.methods.core.contract import (
     feature_dim,
     label_probs,
 )
-from csot.methods.parts.contrast import pair_contrast, whole_batch
 from csot.methods.parts.csot_settings import CsotSettings
 from csot.methods.parts.losses import (
     cross_entropy,
     negative_entropy,
     one_hot,
+    pair_contrast,
     prior_penalty,
     refine,
     simsiam,
+    whole_batch,
 )
 from csot.methods.parts.mixing import Mix, draw_mix
 from csot.methods.parts.relabel import Relabelling, budgets, relabel

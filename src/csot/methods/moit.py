@@ -28,7 +28,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from csot._core.neighbours import nearest_others
 from csot.methods.core.batches import one_stream
 from csot.methods.core.contract import (
     Batch,
@@ -44,10 +43,9 @@ from csot.methods.core.contract import (
     feature_dim,
     label_probs,
 )
-from csot.methods.parts.contrast import contrast, whole_batch
-from csot.methods.parts.losses import cross_entropy, one_hot
+from csot.methods.parts.losses import contrast, cross_entropy, one_hot, whole_batch
 from csot.methods.parts.mixing import Mix, draw_mix
-from csot.methods.parts.votes import neighbour_votes
+from csot.methods.parts.neighbours import nearest_others, neighbour_votes
 
 TRAIN = Stream(Role.TRAIN)
 EMPTY = -2

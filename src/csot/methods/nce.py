@@ -22,7 +22,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from csot._core.neighbours import nearest_among, nearest_others
 from csot.methods.core.contract import (
     Batch,
     Judgement,
@@ -37,6 +36,7 @@ from csot.methods.core.contract import (
 from csot.methods.core.networks import Turns, WarmupSettings
 from csot.methods.parts.losses import cross_entropy, prior_penalty, refine
 from csot.methods.parts.mixing import draw_mix, mean_probs
+from csot.methods.parts.neighbours import nearest_among, nearest_others
 
 SMOOTHING = 1e-4
 FEWEST_KEPT = 10

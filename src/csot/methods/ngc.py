@@ -25,7 +25,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from csot._core.neighbours import nearest_others
 from csot.methods.core.batches import one_stream
 from csot.methods.core.contract import (
     Batch,
@@ -40,11 +39,9 @@ from csot.methods.core.contract import (
     Stream,
     feature_dim,
 )
-from csot.methods.parts.contrast import contrast, pair_contrast, whole_batch
-from csot.methods.parts.graph import largest_components, propagate
-from csot.methods.parts.losses import one_hot
+from csot.methods.parts.losses import contrast, one_hot, pair_contrast, whole_batch
 from csot.methods.parts.mixing import mixup_among
-from csot.methods.parts.votes import keep_given
+from csot.methods.parts.neighbours import keep_given, largest_components, nearest_others, propagate
 
 WARMUP, TRAIN = Stream(Role.WARMUP), Stream(Role.TRAIN)
 

@@ -40,11 +40,16 @@ from csot.methods.core.contract import (
     Stream,
     feature_dim,
 )
-from csot.methods.parts.contrast import pair_contrast, whole_batch
-from csot.methods.parts.losses import cross_entropy, each_cross_entropy, one_hot
+from csot.methods.parts.losses import (
+    cross_entropy,
+    each_cross_entropy,
+    one_hot,
+    pair_contrast,
+    whole_batch,
+)
 from csot.methods.parts.mixing import mixup_among
+from csot.methods.parts.neighbours import keep_given, soft_votes
 from csot.methods.parts.small_loss import mean_over
-from csot.methods.parts.votes import keep_given, soft_votes
 
 WARMUP, TRAIN = Stream(Role.WARMUP), Stream(Role.TRAIN)
 

@@ -21,9 +21,8 @@ from typing import ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
-from csot._core.neighbours import nearest_among
 from csot.methods.core.batches import side_by_side
 from csot.methods.core.contract import (
     Batch,
@@ -40,11 +39,10 @@ from csot.methods.core.contract import (
     feature_dim,
     label_probs,
 )
-from csot.methods.parts.heads import two_layers
 from csot.methods.parts.losses import cross_entropy, negative_cosine, one_hot
 from csot.methods.parts.mixing import draw_mix
-from csot.methods.parts.votes import neighbour_votes
-from csot.nets.layers import Norm
+from csot.methods.parts.neighbours import nearest_among, neighbour_votes
+from csot.nets.layers import Norm, norm_1d
 
 TRAIN, LABELLED = Stream(Role.TRAIN), Stream(Role.LABELLED)
 ROUNDING = 1e-6
@@ -186,3 +184,13 @@ def repeat_rare(rows: Tensor, labels: Tensor, generator: torch.Generator) -> Ten
         extra = members[torch.randperm(len(members), generator=generator)[:rest]]
         found.append(torch.cat([members.repeat(times), extra]))
     return torch.cat(found) if found else rows
+
+
+def two_layers(inputs: int, hidden: int, outputs: int, norm: Norm) -> nn.Sequential:
+    """Linear, normalisation, ReLU, linear."""
+    return nn.Sequential(
+        nn.Linear(inputs, hidden),
+        norm_1d(norm, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, outputs),
+    )

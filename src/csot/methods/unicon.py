@@ -35,8 +35,7 @@ from csot.methods.core.contract import (
     label_probs,
 )
 from csot.methods.core.networks import Turns, WarmupSettings
-from csot.methods.parts.contrast import pair_contrast, whole_batch
-from csot.methods.parts.losses import refine
+from csot.methods.parts.losses import pair_contrast, refine, whole_batch
 from csot.methods.parts.mixing import Side, guess, linear_ramp, mean_probs, mixmatch
 from csot.nets.layers import Norm, norm_1d
 

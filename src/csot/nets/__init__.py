@@ -1,10 +1,9 @@
 """Networks: inputs -> logits and features. Knows no losses."""
 
-from csot.nets.adapter import Adapted
+from csot._core.errors import NetworkError, NetworkWarning
 from csot.nets.backbones import NETWORKS
 from csot.nets.build import build_network
-from csot.nets.errors import NetworkError, NetworkWarning
-from csot.nets.network import Network, Outputs, SimSiamPredictor
+from csot.nets.network import Adapted, Network, Outputs, SimSiamPredictor
 from csot.nets.weights import load_weights
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The backbones by name, with their options."""
+"""The backbones by name, with their options; the small ones are here."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from csot.nets.cnn9 import CNN9_SMALLEST, Cnn9
-from csot.nets.errors import NetworkError, unknown
+from csot._core.errors import NetworkError, unknown_choice
 from csot.nets.inception_resnet_v2 import SMALLEST, InceptionResNetV2
-from csot.nets.layers import Norm
-from csot.nets.mlp import MLP
+from csot.nets.layers import Norm, norm_1d, pool
 from csot.nets.resnets import PreActResNet18, ResNet34, ResNet50, SmallResNet
 
 Shape = tuple[int, ...]
@@ -91,13 +89,13 @@ def build_backbone(
 ) -> nn.Module:
     """Build a backbone, (B, *shape) -> (B, dim)."""
     if name not in NETWORKS:
-        raise unknown("network", name, NETWORKS)
+        raise unknown_choice("network", name, NETWORKS)
     build = NETWORKS[name]
     known = [key for key in signature(build).parameters if key != "shape"]
     given = dict(options) if width is None else {"width": width, **options}
     for key in given:
         if key not in known:
-            raise unknown(f"option of {name} called", key, known)
+            raise unknown_choice(f"option of {name} called", key, known)
     if width is not None and width < 1:
         raise NetworkError(f"width is {width}: it must be at least 1")
     return build(shape, **given)
@@ -110,3 +108,79 @@ def _channels(name: str, shape: Shape) -> int:
             f"use 'mlp' for vectors"
         )
     return shape[0]
+
+
+# The 9-layer CNN of Co-teaching (Han et al. 2018), which many small-image baselines train.
+#
+# Three stages of three convolutions, each followed by batch normalisation and a leaky ReLU. After
+# the first two stages come a maximum over 2x2 pixels and dropout; the convolutions of the third
+# have no padding, so that images of 32 pixels end as maps of 2x2.
+
+SLOPE = 0.01
+CNN9_SMALLEST = 28
+"""Pixels: two halvings, then six pixels less."""
+STAGES = ((1, 1, 1), (2, 2, 2), (4, 2, 1))
+"""Channels of each convolution, in units of the width."""
+
+
+class Cnn9(nn.Module):
+    """(B, channels, H, W) -> features (B, width)."""
+
+    def __init__(self, channels: int, width: int = 128, dropout: float = 0.25):
+        super().__init__()
+        layers: list[nn.Module] = []
+        inputs = channels
+        for number, stage in enumerate(STAGES):
+            is_last = number == len(STAGES) - 1
+            for factor in stage:
+                outputs = factor * width
+                layers += [
+                    nn.Conv2d(inputs, outputs, 3, padding=0 if is_last else 1),
+                    nn.BatchNorm2d(outputs),
+                    nn.LeakyReLU(SLOPE),
+                ]
+                inputs = outputs
+            if not is_last:
+                layers += [nn.MaxPool2d(2), nn.Dropout2d(dropout)]
+        self.layers = nn.Sequential(*layers)
+        self.dim = inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pool(self.layers(x))
+
+
+# A multi-layer perceptron for embeddings: linear, normalisation, ReLU, dropout per layer.
+
+
+class MLP(nn.Module):
+    """(B, D) -> features (B, hidden[-1])."""
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int] = (512, 512),
+        norm: Norm = "batch",
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+    ):
+        super().__init__()
+        if not hidden or min(hidden) < 1:
+            raise NetworkError(
+                f"hidden is {list(hidden)}: an mlp needs at least one layer, of at least one unit"
+            )
+        layers: list[nn.Module] = [nn.Dropout(input_dropout)] if input_dropout else []
+        for size in hidden:
+            linear = nn.Linear(inputs, size, bias=norm != "batch")
+            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+            layers += [linear, norm_1d(norm, size), nn.ReLU()]
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+            inputs = size
+        self.layers = nn.Sequential(*layers)
+        self.dim = inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x.flatten(1))
+        return out

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from csot.nets.adapter import Adapted
+from csot._core.errors import NetworkError
 from csot.nets.backbones import build_backbone
-from csot.nets.errors import NetworkError
-from csot.nets.network import Head, Network
+from csot.nets.network import Adapted, Head, Network
 from csot.nets.weights import load_weights
 
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d
 
-from csot.nets.errors import unknown
+from csot._core.errors import unknown_choice
 
 Norm: TypeAlias = Literal["batch", "group", "layer", "none"]
 GROUPS = 8
@@ -68,7 +68,7 @@ def norm_1d(norm: Norm, channels: int) -> nn.Module:
 
 def check_norm(norm: str) -> None:
     if norm not in get_args(Norm):
-        raise unknown("normalisation", norm, get_args(Norm))
+        raise unknown_choice("normalisation", norm, get_args(Norm))
 
 
 def pool(maps: Tensor) -> Tensor:

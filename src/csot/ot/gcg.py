@@ -35,12 +35,12 @@ import torch
 from torch import Tensor
 
 from csot.ot.execution import Execution
-from csot.ot.initial import initial_potentials
+from csot.ot.initial_potentials import initial_potentials
 from csot.ot.inner.kernel import Kernel, ScalingState
 from csot.ot.inner.scaling import InnerMethod, InnerSolution, Stopping
 from csot.ot.numerics import dot, plan_precision, rounding_threshold
+from csot.ot.plan import marginal_error, round_onto
 from csot.ot.problem import Problem
-from csot.ot.rounding import marginal_error, round_onto
 
 NEARLY_FULL = 0.8
 """A longer step is replaced by the full step, which needs no pass over the plan. By the bound its

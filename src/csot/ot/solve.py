@@ -13,15 +13,14 @@ from torch import Tensor
 from csot._core.threads import threads_for
 from csot.ot.arrays import Array, ArrayAdapter
 from csot.ot.coherence.operator import Similarity
-from csot.ot.execution import Execution, reduction_over, without_autocast
+from csot.ot.execution import Execution, Reduce, borrow_workspace, reduction_over, without_autocast
 from csot.ot.gcg import Outcome, minimise
-from csot.ot.inner.compiled import newton
 from csot.ot.inner.dykstra import dykstra
+from csot.ot.inner.newton_choice import newton
 from csot.ot.inner.scaling import InnerMethod, Stopping, scaling
 from csot.ot.numerics import ConvergenceWarning, marginal_tolerance
 from csot.ot.plan import Plan
 from csot.ot.problem import Marginals, Problem
-from csot.ot.reduce import Reduce
 from csot.ot.validate import (
     checked_budget,
     checked_positive,
@@ -32,7 +31,6 @@ from csot.ot.validate import (
     read_probabilities,
     row_capacities,
 )
-from csot.ot.workspace import borrow_workspace
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

@@ -21,10 +21,8 @@ from csot.ot.coherence.operator import (
     symmetric_part,
 )
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
-from csot.ot.execution import Execution
+from csot.ot.execution import Execution, OneShard, Reduce, Workspace
 from csot.ot.numerics import LOG_ZERO
-from csot.ot.reduce import OneShard, Reduce
-from csot.ot.workspace import Workspace
 
 
 def read_probabilities(

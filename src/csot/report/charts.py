@@ -7,8 +7,8 @@ from unicodedata import east_asian_width
 
 import numpy as np
 
-from csot.report.coded import Floats, Ints
-from csot.report.confusions import FAINT, Confusions
+from csot.report.coded_findings import Floats, Ints
+from csot.report.confused_pairs import FAINT, ConfusionSummary
 
 SHADES = 12
 SHOWN_CLASSES = 100
@@ -57,7 +57,7 @@ class MatrixChart:
 
 
 @dataclass(frozen=True)
-class Bar:
+class HistogramBar:
     x: float
     y: float
     width: float
@@ -70,10 +70,10 @@ class HistogramChart:
     status: str
     total: int
     peak: int
-    bars: list[Bar]
+    bars: list[HistogramBar]
 
 
-def matrix_chart(confused: Confusions, shown: Ints, names: list[str]) -> MatrixChart:
+def matrix_chart(confused: ConfusionSummary, shown: Ints, names: list[str]) -> MatrixChart:
     """Of the classes ``shown`` among ``names``."""
     part, counted = confused.cells, confused.kind == "found"
     size = len(shown)
@@ -121,7 +121,9 @@ def histogram_charts(counts: dict[str, list[int]], width: int, height: int) -> l
                 tall = max(value / peak * height, 1.5)
                 title = f"{i / len(values):.2f} to {(i + 1) / len(values):.2f}: {value:,} rows"
                 bars.append(
-                    Bar(round(i * step + 0.5, 2), round(height - tall, 2), step - 1, tall, title)
+                    HistogramBar(
+                        round(i * step + 0.5, 2), round(height - tall, 2), step - 1, tall, title
+                    )
                 )
         charts.append(HistogramChart(status, sum(values), peak, bars))
     return charts

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from csot.report.coded import Coded
+from csot.report.coded_findings import Coded
 from csot.runs.findings import VERIFIED
 from csot.runs.noise import NoiseEstimate
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from csot._core.pictures import Containment
-from csot.report.coded import Bools, Coded, Ints
+from csot.report.coded_findings import Bools, Coded, Ints
 from csot.report.thumbnails import Thumbnails, thumbnails
 from csot.runs import Run, findings
 from csot.runs.oddities import Oddities

@@ -17,12 +17,11 @@ from markupsafe import Markup
 
 from csot._core.pictures import Containment
 from csot._core.text import breakable
-from csot.report import charts, confusions, numbers
-from csot.report.annotators import annotator_section
-from csot.report.coded import encode
+from csot.report import charts, confused_pairs, sections
+from csot.report.coded_findings import encode
 from csot.report.headline import headline
-from csot.report.oddities import odd_data, odd_section
 from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
+from csot.report.sections import annotator_section, odd_data, odd_section
 from csot.report.thumbnails import has_pillow
 from csot.runs import Run, atomic_write
 from csot.runs.accuracies import measured_accuracies
@@ -53,11 +52,11 @@ def write_report(
     coded = encode(findings, list(summary["class_names"]))
     odd = find_oddities(run, findings.index, coded.given, coded.notes)
     rows = select_rows(coded, max_rows, odd)
-    found = confusions.pairs(coded)
-    classes = numbers.class_rows(coded, found)
+    found = confused_pairs.pairs(coded)
+    classes = sections.class_rows(coded, found)
     worst = np.argsort([-row.wrong for row in classes], kind="stable")
     drawn = np.sort(worst[: charts.SHOWN_CLASSES])
-    confused = confusions.confusions(coded, summary, found, drawn)
+    confused = confused_pairs.confusions(coded, summary, found, drawn)
     chart = charts.matrix_chart(confused, drawn, coded.names)
     listed = set(worst[:LISTED_CLASSES].tolist())
     shown = show_rows(run, coded, findings, rows, Containment(run.image_root, allow_outside))
@@ -86,7 +85,7 @@ def write_report(
         confused=confused,
         odd=odd_section(coded, odd),
         chart=chart,
-        histograms=charts.histogram_charts(numbers.histogram(coded), *HISTOGRAM),
+        histograms=charts.histogram_charts(sections.histogram(coded), *HISTOGRAM),
         histogram_size=HISTOGRAM,
         shown=shown,
         n_shown=len(rows),

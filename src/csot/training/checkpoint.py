@@ -20,7 +20,7 @@ from torch import Tensor
 from csot._core.atomic import atomic_write, remove_partials, write_text
 from csot._core.errors import FileError
 from csot._core.files import read_json
-from csot.nets.tensor_files import read_safetensors, read_torch
+from csot.nets.weights import read_safetensors, read_torch
 
 MODEL = "model.safetensors"
 STATE = "state.pt"

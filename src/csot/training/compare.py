@@ -21,12 +21,12 @@ from csot.figures import Comparison, write_comparison
 from csot.methods.core.registry import find_ablation
 from csot.report import write_report
 from csot.runs import Run
-from csot.training.cells import Cell, by_owner, list_cells
+from csot.training.comparison_cells import ComparisonCell, by_owner, list_cells
 from csot.training.config import RunConfig
-from csot.training.folder import RunFolder
-from csot.training.prepared import EMBEDDED
+from csot.training.data_source import read_outline, record_content, record_knowledge
+from csot.training.embedded_data import EMBEDDED
 from csot.training.presets import make_config, noise_under
-from csot.training.source import read_outline, record_content, record_knowledge
+from csot.training.run_folder import RunFolder
 from csot.training.starting_network import EMBEDDER, choose_start
 from csot.training.train import Source, train_configured
 
@@ -45,7 +45,7 @@ class Recipe:
     words: str = ""
     """For the terminal: what all runs start from."""
 
-    def config(self, cell: Cell) -> RunConfig:
+    def config(self, cell: ComparisonCell) -> RunConfig:
         method, _, letter = cell.method.partition("@")
         extra = find_ablation(letter).settings if letter else {}
         if letter and method != "csot":
@@ -71,11 +71,11 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """The recipe of a comparison and its cells, before anything is run."""
 
     recipe: Recipe
-    cells: list[Cell]
+    cells: list[ComparisonCell]
 
     def epochs(self) -> dict[str, int]:
         """Number of epochs by method, of the first noise and seed."""
@@ -108,8 +108,8 @@ def compare(
     equal: bool = False,
     jobs: int = 1,
     command: str = "",
-    on_plan: Callable[[Plan], None] = lambda plan: None,
-    on_cell: Callable[[Cell, dict[str, Any]], None] = lambda cell, summary: None,
+    on_plan: Callable[[ComparisonPlan], None] = lambda plan: None,
+    on_cell: Callable[[ComparisonCell, dict[str, Any]], None] = lambda cell, summary: None,
 ) -> Comparison:
     """Train several methods on the same data and noise.
 
@@ -182,7 +182,7 @@ def compare(
     )
     meant = [noise_under(recipe.preset, noise) for noise in noises]
     cells = list_cells(methods, meant, seeds, vary)
-    on_plan(Plan(recipe, cells))
+    on_plan(ComparisonPlan(recipe, cells))
     for cell, summary in run_cells(recipe, cells, jobs):
         on_cell(cell, summary)
     found = Comparison.read(
@@ -194,8 +194,8 @@ def compare(
 
 
 def run_cells(
-    recipe: Recipe, cells: Sequence[Cell], jobs: int
-) -> Iterator[tuple[Cell, dict[str, Any]]]:
+    recipe: Recipe, cells: Sequence[ComparisonCell], jobs: int
+) -> Iterator[tuple[ComparisonCell, dict[str, Any]]]:
     """Yield each cell with its summary as it is finished; `jobs` processes of one thread each."""
     # All settings are checked before the first run begins.
     configs = {cell: recipe.config(cell) for cell in cells}
@@ -257,7 +257,7 @@ def finished_summary(folder: Path, config: RunConfig, content: str | None) -> di
     return Run.open(folder).read_summary()
 
 
-def _run(recipe: Recipe, cell: Cell, threads: int | None) -> dict[str, Any]:
+def _run(recipe: Recipe, cell: ComparisonCell, threads: int | None) -> dict[str, Any]:
     if threads is not None:
         torch.set_num_threads(threads)
     with warnings.catch_warnings():

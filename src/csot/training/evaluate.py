@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from csot._core.ranks import Ranks
-from csot.data.augment.view import View
+from csot.data.augment.view_types import View
 from csot.data.samples import Samples
 from csot.data.types import TestSet, TrainingData
 from csot.methods.core.contract import Losses, Method, Predictions, Split

@@ -19,10 +19,10 @@ from torch import Tensor
 from csot._core.atomic import atomic_write, write_text
 from csot._core.errors import DataError, require
 from csot.runs import Run
-from csot.training.folder import RunFolder
-from csot.training.inputs import RunInputs
 from csot.training.model_card import model_card
+from csot.training.new_data import RunInputs
 from csot.training.predict import Predictor, Which
+from csot.training.run_folder import RunFolder
 
 ROWS = 64
 """Rows that an exported file is checked with."""

@@ -29,17 +29,9 @@ from csot.methods.core.contract import (
     Stream,
 )
 from csot.nets.build import seeded
-from csot.training.build import (
-    balanced_subset,
-    generator_for,
-    make_optimiser,
-    make_views,
-    network_factory,
-    rows_to_train_on,
-)
+from csot.training.better_than_chance import HeldOutTest, check_held_out
 from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.config import RunConfig, learning_rate
-from csot.training.estimate import Estimate, Workload
 from csot.training.evaluate import (
     Evaluator,
     average_statistics,
@@ -49,10 +41,18 @@ from csot.training.evaluate import (
     held_out,
 )
 from csot.training.finetune import begin_epoch
-from csot.training.gate import HeldOutTest, check_held_out
+from csot.training.from_config import (
+    balanced_subset,
+    generator_for,
+    make_optimiser,
+    make_views,
+    network_factory,
+    rows_to_train_on,
+)
 from csot.training.hardware import describe_hardware, start_fabric
-from csot.training.knowledge import starting_posterior, unverified
-from csot.training.snapshots import snapshot_epochs, snapshot_rows
+from csot.training.label_knowledge import starting_posterior, unverified
+from csot.training.run_folder import snapshot_epochs, snapshot_rows
+from csot.training.time_estimate import TimeEstimate, Workload
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
@@ -149,7 +149,7 @@ def run_loop(
     history = resume(checkpoints, method, optimiser)
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     workload = workload_of(config, method, len(rows), fabric.device.type, len(history))
-    estimate = Estimate(workload, progress.on_estimate)
+    estimate = TimeEstimate(workload, progress.on_estimate)
     shown = snapshot_rows(rows, training.snapshot_rows, generator_for(seed, SHOWN))
     if fabric.is_global_zero:
         progress.on_ready(workload)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from csot._core.text import one_line
-from csot.data.readers.inputs import Wanted
+from csot.data.readers.to_predict import Wanted
 from csot.runs.accuracies import measured_accuracies
 from csot.training.config import RunConfig
-from csot.training.inputs import RunInputs
+from csot.training.new_data import RunInputs
 
 SHOWN = 50
 """Classes that are listed."""

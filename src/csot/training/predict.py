@@ -12,22 +12,22 @@ from torch import Tensor, nn
 
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
-from csot.data.augment.view import ImageView, View
-from csot.data.readers.inputs import Inputs, Wanted
+from csot.data.augment.view_types import ImageView, View
 from csot.data.readers.table import Columns
+from csot.data.readers.to_predict import Inputs, Wanted
 from csot.data.samples import InMemory
 from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.methods.core.contract import Context, Method, Predictions
 from csot.nets.build import seeded
 from csot.runs.predictions import Predicted
-from csot.training.build import make_views, network_factory
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Evaluator, accuracy
 from csot.training.finetune import PixelFeatures, is_pretrained
-from csot.training.folder import InputFacts, RunFolder
-from csot.training.inputs import RunInputs
+from csot.training.from_config import make_views, network_factory
+from csot.training.new_data import RunInputs
+from csot.training.run_folder import InputFacts, RunFolder
 
 Which = Literal["best", "last"]
 

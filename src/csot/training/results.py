@@ -31,9 +31,9 @@ from csot.runs.reasons import Verdicts, reasons
 from csot.runs.summary import count_findings, versions
 from csot.runs.truth import write_truth
 from csot.training.config import RunConfig
-from csot.training.folder import IMAGES, RunFolder
-from csot.training.knowledge import CleanedRun, compare_predictions, disagreeing
+from csot.training.label_knowledge import CleanedRun, compare_predictions, disagreeing
 from csot.training.loop import Finished, Record
+from csot.training.run_folder import IMAGES, RunFolder
 
 PICTURES = 5000
 """Number of images written for report and review if the data are arrays: worst labels first."""

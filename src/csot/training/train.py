@@ -18,16 +18,9 @@ from csot.figures import write_history
 from csot.methods.core.contract import Predictions
 from csot.report import write_report
 from csot.runs import Run
-from csot.training.build import IN_MEMORY, generator_for
 from csot.training.config import RunConfig
-from csot.training.folder import RunFolder, is_first_process
-from csot.training.loop import Progress, run_loop
-from csot.training.prepared import read_pending
-from csot.training.presets import make_config, preset_for
-from csot.training.results import write_results
-from csot.training.snapshots import snapshot_writer
-from csot.training.source import Source as Source
-from csot.training.source import (
+from csot.training.data_source import Source as Source
+from csot.training.data_source import (
     check_knowledge,
     check_knowledge_fits,
     read_source,
@@ -35,6 +28,12 @@ from csot.training.source import (
     record_knowledge,
     with_knowledge,
 )
+from csot.training.embedded_data import read_pending
+from csot.training.from_config import IN_MEMORY, generator_for
+from csot.training.loop import Progress, run_loop
+from csot.training.presets import make_config, preset_for
+from csot.training.results import write_results
+from csot.training.run_folder import RunFolder, is_first_process, snapshot_writer
 from csot.training.starting_network import Start, choose_start, refuse_frozen
 
 NOISE_STREAM = 17

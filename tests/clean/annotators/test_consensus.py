@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 import csot
 from crowds import make_crowd
-from csot.clean.annotators import em as model
+from csot.clean.annotators import expectation_maximisation as model
 from csot.runs.findings import FINDINGS_COLUMNS, check_findings
 
 COUNTS = ["n_votes", "agreement"]

@@ -9,7 +9,7 @@ import pytest
 
 from crowds import make_crowd
 from csot.clean.annotators import confusions as fast
-from csot.clean.annotators import em as model
+from csot.clean.annotators import expectation_maximisation as model
 from csot.clean.annotators.confusions import Habits, Pairs
 from csot.clean.annotators.votes import Votes, encode_votes
 from reference import several_annotators as oracle

@@ -1,4 +1,4 @@
-"""One confusion matrix per annotator, shrunk in three steps. The M-step of `model`.
+"""One confusion matrix per annotator, shrunk in three steps: the M-step of the EM algorithm.
 
     n_a[k, j]   expected number of votes for j by annotator a on samples of true class k
     O           one rate for all: the right label with probability 1 - e, else any other evenly

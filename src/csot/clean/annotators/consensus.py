@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from csot.clean.annotators.confusions import Confusions, Pairs
-from csot.clean.annotators.em import Fit, fit
+from csot.clean.annotators.expectation_maximisation import AnnotatorFit, fit
 from csot.clean.annotators.quality import (
     annotator_table,
     consensus_labels,
@@ -163,7 +163,7 @@ def find_consensus(
 
 
 def _result(
-    votes: Votes, found: Fit, locked: Ints, classifier: bool, fitted: LabelCleaner | None
+    votes: Votes, found: AnnotatorFit, locked: Ints, classifier: bool, fitted: LabelCleaner | None
 ) -> Consensus:
     truth = found.posterior
     predicted = np.exp(found.prior.log_pi()) if classifier else None
@@ -200,7 +200,7 @@ def _held_out(
     cleaner: LabelCleaner,
     features: Any,
     probs: Floats | None,
-    found: Fit,
+    found: AnnotatorFit,
     counts: Floats,
     locked: Ints,
     votes: Votes,

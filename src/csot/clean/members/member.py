@@ -15,7 +15,7 @@ from csot.clean.members.probe import Probe
 from csot.clean.stacking import Stack
 
 
-class Predictor(Protocol):
+class MemberPredictor(Protocol):
     """Logits (N, C) for new rows, already standardised."""
 
     def __call__(self, rows: Tensor) -> Tensor: ...
@@ -27,7 +27,7 @@ class Member:
 
     name: str
     logits: Tensor
-    predictor: Predictor | None
+    predictor: MemberPredictor | None
 
 
 @dataclass(frozen=True)

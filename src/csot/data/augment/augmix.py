@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from csot.data.augment.autoaugment import CODES, FACTORS, GEOMETRIC, matrices, operate
-from csot.data.augment.view import Step, integers, uniform
+from csot.data.augment.view_types import Step, integers, uniform
 
 WIDTH, DEPTH = 3, 3
 """Chains, and the most operations in each."""

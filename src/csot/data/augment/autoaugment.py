@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from csot.data.augment.pixels import POINTWISE, warp
-from csot.data.augment.view import Step
+from csot.data.augment.view_types import Step
 
 Entry: TypeAlias = tuple[str, float, int]
 SubPolicies: TypeAlias = tuple[tuple[Entry, Entry], ...]

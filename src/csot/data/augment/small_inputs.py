@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from csot.data.augment.view import Draws, Step, View, check_rows, integers, uniform
+from csot.data.augment.view_types import Draws, Step, View, check_rows, integers, uniform
 
 # The strong view of small grey images, such as 8x8 digits.
 #

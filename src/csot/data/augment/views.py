@@ -5,7 +5,7 @@
     strong   such a window and a policy of AutoAugment or the like; for embeddings more noise,
              and features left out
 
-See `csot.data.augment.view` for how chance is kept apart from pixels.
+See `csot.data.augment.view_types` for how chance is kept apart from pixels.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from torch import Tensor
 from csot._core.errors import DataError, listed, nearest
 from csot.data.augment.augmix import AugMix
 from csot.data.augment.autoaugment import CIFAR10, IMAGENET, AutoAugment, RandAugment
-from csot.data.augment.colour import Grey, Jitter
-from csot.data.augment.crop import CentreCrop, CropFlip, Cutout, Padding, WindowFlip
-from csot.data.augment.resized_crop import ResizedCrop
+from csot.data.augment.crop import CentreCrop, CropFlip, Cutout, Padding, ResizedCrop, WindowFlip
+from csot.data.augment.pixels import Grey, Jitter
 from csot.data.augment.small_inputs import ContrastNoise, FeatureView, SmallWarp
-from csot.data.augment.view import Draws as Draws
-from csot.data.augment.view import ImageView, Step
-from csot.data.augment.view import View as View
-from csot.data.augment.view import Views as Views
+from csot.data.augment.view_types import Draws as Draws
+from csot.data.augment.view_types import ImageView, Step
+from csot.data.augment.view_types import View as View
+from csot.data.augment.view_types import Views as Views
 
 Policy: TypeAlias = Literal[
     "cifar10", "imagenet", "digits", "randaugment", "augmix", "simclr", "none"

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from csot._core.errors import DataError, DataWarning, clip
-from csot._core.missing import is_missing
-from csot.data.columns import cells
-from csot.data.columns.cells import Floats
+from csot.data.columns import parse_cells as cells
+from csot.data.columns.parse_cells import Floats, is_missing
 
 NUMBERS = ("number", "money", "percent")
 POSTAL = frozenset({"zip", "zipcode", "postcode", "postal", "postalcode", "plz"})

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from csot._core.errors import DataError, listed
 from csot.data.datasets.cifar import coarse_names, read_cifar
-from csot.data.datasets.core.cifar_files import checked_labels
-from csot.data.datasets.core.request import Request
 from csot.data.datasets.core.restricted_pickle import read_torch_zip
-from csot.data.types import TestSet, TrainingData
+from csot.data.labels import checked_class_numbers
+from csot.data.types import DatasetRequest, TestSet, TrainingData
 
 PLACE = "https://github.com/UCSC-REAL/cifar-10-100n"
 
@@ -44,7 +43,7 @@ LABELS = {
 NAMES = tuple(LABELS)
 
 
-def read(name: str, request: Request) -> TrainingData:
+def read(name: str, request: DatasetRequest) -> TrainingData:
     """The labels from their file, the images from CIFAR's."""
     return read_cifar_n(name, request.data_dir, request.download)
 
@@ -95,7 +94,7 @@ def _labels(held: Any, key: str, data: TrainingData, path: Path) -> Tensor:
     if not isinstance(held, dict) or key not in held:
         found = listed(held) if isinstance(held, dict) else type(held).__name__
         raise DataError(f"{path} has no entry {key!r}; it has {found}. Get the official file")
-    labels = checked_labels(held[key], len(data), len(data.class_names), path, key)
+    labels = checked_class_numbers(held[key], len(data), len(data.class_names), path, key)
     return torch.from_numpy(labels)
 
 

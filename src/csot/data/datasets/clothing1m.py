@@ -24,9 +24,8 @@ from csot.data.datasets.core.file_lists import (
     read_lines,
     warn_count,
 )
-from csot.data.datasets.core.request import Request
 from csot.data.samples import ImageFiles
-from csot.data.types import TestSet, TrainingData
+from csot.data.types import DatasetRequest, TestSet, TrainingData
 
 CLASSES = 14
 SIZE = 256
@@ -39,13 +38,13 @@ NAMES = ("clothing1m",)
 
 
 @dataclass(frozen=True)
-class Counts:
+class Clothing1MCounts:
     train: int = 1_000_000
     test: int = 10_526
     val: int = 14_313
 
 
-def read(name: str, request: Request) -> TrainingData:
+def read(name: str, request: DatasetRequest) -> TrainingData:
     """The official files."""
     return read_clothing1m(
         request.data_dir,
@@ -58,12 +57,12 @@ def read(name: str, request: Request) -> TrainingData:
 def read_clothing1m(
     data_dir: Path,
     image_size: int | None = None,
-    counts: Counts | None = None,
+    counts: Clothing1MCounts | None = None,
     allow_outside: bool = False,
     whole: bool = False,
 ) -> TrainingData:
     """The data set in `data_dir`, or in its folder `clothing1m`."""
-    counts, size = counts or Counts(), image_size or SIZE
+    counts, size = counts or Clothing1MCounts(), image_size or SIZE
     root, texts = _places(data_dir)
     allowed = Containment(root, allow_outside)
     names = read_lines(texts / "category_names_eng.txt", "clothing1m")

@@ -7,9 +7,8 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from csot.data.datasets.core.request import Request
 from csot.data.samples import InMemory
-from csot.data.types import TestSet, TrainingData
+from csot.data.types import DatasetRequest, TestSet, TrainingData
 
 TEST_ROWS = 450
 SPLIT_SEED = 20231
@@ -19,7 +18,7 @@ MEAN, STD = (0.3054,), (0.3760,)
 NAMES = ("digits",)
 
 
-def read(name: str, request: Request) -> TrainingData:
+def read(name: str, request: DatasetRequest) -> TrainingData:
     """Needs no files."""
     return read_digits()
 

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from csot._core.errors import DataError, listed, nearest
-from csot.data.datasets.core.request import DATA_DIR, Request
 from csot.data.readers.table import Columns
 from csot.data.readers.training import read_path
+from csot.data.types import DATA_DIR, DatasetRequest
 from csot.data.types import TestSet as TestSet
 from csot.data.types import TrainingData as TrainingData
 
-Reader = Callable[[str, Request], TrainingData]
+Reader = Callable[[str, DatasetRequest], TrainingData]
 FIRST = "digits"
 """Listed first: it needs no files."""
 
@@ -72,7 +72,7 @@ def read_training_data(
         for parameter, value in given.items():
             if value is not None:
                 raise DataError(f"{data} brings its own test set and labels: drop {parameter}")
-        request = Request(data_dir or DATA_DIR, download, image_size, allow_outside, whole)
+        request = DatasetRequest(data_dir or DATA_DIR, download, image_size, allow_outside, whole)
         found = readers()[data](data, request)
     elif path.exists():
         found = read_path(path, test, columns, root, image_size, allow_outside, cache)

@@ -25,9 +25,8 @@ from csot.data.datasets.core.file_lists import (
     read_lines,
     warn_count,
 )
-from csot.data.datasets.core.request import Request
 from csot.data.samples import ImageFiles
-from csot.data.types import IMAGENET_MEAN, IMAGENET_STD, TestSet, TrainingData
+from csot.data.types import IMAGENET_MEAN, IMAGENET_STD, DatasetRequest, TestSet, TrainingData
 
 CLASSES, ALL_CLASSES = 50, 1000
 SIZE = 320
@@ -39,13 +38,13 @@ NAMES = ("webvision",)
 
 
 @dataclass(frozen=True)
-class Counts:
+class WebVisionCounts:
     train: int = 65_944
     val: int = 2_500
     imagenet: int = 2_500
 
 
-def read(name: str, request: Request) -> TrainingData:
+def read(name: str, request: DatasetRequest) -> TrainingData:
     """The official files."""
     return read_webvision(
         request.data_dir,
@@ -58,12 +57,12 @@ def read(name: str, request: Request) -> TrainingData:
 def read_webvision(
     data_dir: Path,
     image_size: int | None = None,
-    counts: Counts | None = None,
+    counts: WebVisionCounts | None = None,
     allow_outside: bool = False,
     whole: bool = False,
 ) -> TrainingData:
     """The data set in `data_dir`, or in its folder `webvision`."""
-    counts, size = counts or Counts(), image_size or SIZE
+    counts, size = counts or WebVisionCounts(), image_size or SIZE
     root = _root(data_dir)
     allowed = Containment(root, allow_outside)
     names, synsets = _class_names(root)

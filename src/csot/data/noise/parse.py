@@ -6,12 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from csot._core.errors import DataError, listed, nearest
-from csot.data.noise.asymmetric import Asymmetric, Map, Pick
 from csot.data.noise.base import Noise, NoNoise
+from csot.data.noise.by_class import Asymmetric, Map, Pick, Symmetric
+from csot.data.noise.from_file import LabelFile, Transition
 from csot.data.noise.instance import InstanceDependent
-from csot.data.noise.label_file import LabelFile
-from csot.data.noise.matrix import Transition
-from csot.data.noise.symmetric import Symmetric
 
 FORMS = (
     "none, sym:RATE, sym-exclude:RATE, asym:RATE, pair:RATE, instance:RATE, matrix:FILE or "

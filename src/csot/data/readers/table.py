@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from csot._core.errors import DataError, clip, listed, nearest
-from csot._core.missing import cell_text
 from csot._core.pictures import ALLOW_OUTSIDE, OUTSIDE, Containment, fault
 from csot.data.columns import TableFeatures
 from csot.data.columns.kinds import NUMBERS, suspect
+from csot.data.columns.parse_cells import cell_text
 from csot.data.labels import majority_labels, tidy_ids, tidy_labels
 from csot.data.readers.table_file import TableFile
 from csot.data.types import LabelledData, Skipped

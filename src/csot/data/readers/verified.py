@@ -11,7 +11,7 @@ import pandas as pd
 
 from csot._core import label_studio
 from csot._core.errors import DataError, DataWarning, clip, listed, nearest
-from csot._core.missing import cell_text
+from csot.data.columns.parse_cells import cell_text
 from csot.data.readers.table_file import TableFile
 from csot.data.types import LabelledData, Labels
 

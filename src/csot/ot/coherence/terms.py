@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from csot.ot.coherence.operator import Similarity
+from csot.ot.execution import Reduce
 from csot.ot.numerics import dot, flush_, negligible
-from csot.ot.reduce import Reduce
 
 
 class Coherence(Protocol):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from csot.ot.execution import log_sum_over_samples
 from csot.ot.inner.kernel import Kernel
 from csot.ot.inner.scaling import InnerSolution, Stopping, column_error, finish
-from csot.ot.reduce import log_sum_over_samples
 
 
 def dykstra(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:

@@ -26,10 +26,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from csot.ot.execution import Execution
+from csot.ot.execution import Execution, log_sum_over_samples
 from csot.ot.numerics import CHUNK, chunks, csr_matrix, flush_, negligible
 from csot.ot.problem import Marginals
-from csot.ot.reduce import log_sum_over_samples
 
 MAX_DRIFT = 8.0
 """Largest |log v - log v0| before the kernel is absorbed again."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from csot.ot.inner.rules import NewtonRules
+from csot.ot.inner.newton_rules import NewtonRules
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

@@ -54,7 +54,7 @@ InnerMethod: TypeAlias = Callable[[Kernel, Tensor, Stopping], InnerSolution]
 
 def scaling(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     """Algorithm 1 in the log domain."""
-    progress = Progress(stopping, PATIENCE)
+    progress = StoppingCheck(stopping, PATIENCE)
     state = kernel.evaluate(log_v)
     error = column_error(kernel, state)
     iterations = 1
@@ -90,7 +90,7 @@ def finish(kernel: Kernel, state: ScalingState, iterations: int) -> InnerSolutio
     return InnerSolution(final, kernel.log_u(state), kernel.row_sums(final), iterations, error)
 
 
-class Progress:
+class StoppingCheck:
     """Decides when to stop, and notices when iterations no longer reduce the error."""
 
     def __init__(self, stopping: Stopping, patience: int) -> None:

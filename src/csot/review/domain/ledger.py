@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from csot.review.domain.catalogue import Bools, Catalogue, Ints
-from csot.review.domain.store import ACTIONS, UNDO, Entry, Store
+from csot.review.domain.store import ACTIONS, UNDO, LogEntry, Store
 
 UNDECIDED = 0
 CODES: dict[str, int] = {action: code for code, action in enumerate(ACTIONS, start=1)}
@@ -123,7 +125,7 @@ class Ledger:
         """What an undo would take back."""
         return next(reversed(self.person(name).batches), None)
 
-    def _apply(self, entry: Entry, row: int) -> None:
+    def _apply(self, entry: LogEntry, row: int) -> None:
         person = self.people.get(entry.reviewer) or self.person(entry.reviewer)
         if entry.action == UNDO:
             kept = [old for old in person.stacks.get(row, []) if old.batch != entry.undoes]
@@ -137,3 +139,65 @@ class Ledger:
             person.batches.setdefault(entry.batch, []).append(row)
             if entry.way in ("one", "audit"):
                 person.times.append(datetime.fromisoformat(entry.time).timestamp())
+
+
+# Two reviewers and more: where they agree, and what the overviews add up.
+
+
+@dataclass(frozen=True)
+class ReviewerPair:
+    """Two reviewers on the rows that both gave a label."""
+
+    first: str
+    second: str
+    rows: int
+    same: int
+    kappa: float | None
+    """Cohen's; None where chance alone would agree always."""
+
+
+def cohens_kappa(first: Ints, second: Ints) -> float | None:
+    """(p_o - p_e) / (1 - p_e) of two labellings (M,)."""
+    if not len(first):
+        return None
+    size = int(max(first.max(), second.max())) + 1
+    a, b = (np.bincount(labels, minlength=size) / len(labels) for labels in (first, second))
+    chance = float(a @ b)
+    observed = float((first == second).mean())
+    return (observed - chance) / (1 - chance) if chance < 1 - 1e-12 else None
+
+
+def pairs(people: Mapping[str, Person]) -> list[ReviewerPair]:
+    """Every two reviewers with rows in common."""
+    found = []
+    for first, second in combinations(sorted(people), 2):
+        a, b = people[first].label, people[second].label
+        both = (a >= 0) & (b >= 0)
+        if both.any():
+            same = int((a == b)[both].sum())
+            kappa = cohens_kappa(a[both], b[both])
+            found.append(ReviewerPair(first, second, int(both.sum()), same, kappa))
+    return found
+
+
+def consensus(people: Mapping[str, Person], n_rows: int) -> tuple[Ints, Bools]:
+    """The label (N,) that all who gave one agree on, else -1; and where they disagree.
+
+    A reviewer who is unsure contradicts nobody.
+    """
+    label = np.full(n_rows, -1, dtype=np.int64)
+    disagree = np.zeros(n_rows, dtype=np.bool_)
+    for person in people.values():
+        gave = person.label >= 0
+        disagree |= gave & (label >= 0) & (label != person.label)
+        label = np.where(gave & (label < 0), person.label, label)
+    label[disagree] = -1
+    return label, disagree
+
+
+def touched(people: Mapping[str, Person], n_rows: int) -> Bools:
+    """Rows that anybody decided, unsure or not."""
+    found = np.zeros(n_rows, dtype=np.bool_)
+    for person in people.values():
+        found |= person.decided
+    return found

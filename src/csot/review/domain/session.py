@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from csot._core.pictures import Containment
-from csot.review.domain.audit import Auditing
+from csot.review.domain.auditing import Auditing
 from csot.review.domain.catalogue import Catalogue, load_catalogue
 from csot.review.domain.filters import Selector
 from csot.review.domain.ledger import CODES, Ledger, Person
 from csot.review.domain.precision import left_above
-from csot.review.domain.samples import Samples
-from csot.review.domain.store import UNDO, Action, Entry, Store, Way
+from csot.review.domain.row_details import RowDetails
+from csot.review.domain.store import UNDO, Action, LogEntry, Store, Way
 from csot.runs import Run
 from csot.runs.tables import from_text, to_text
 
@@ -26,7 +26,7 @@ WITHOUT_LABEL = ("unsure", "discard")
 
 
 @dataclass(frozen=True)
-class Progress:
+class ReviewProgress:
     """Of one reviewer, on the rows that are worth a look."""
 
     total: int
@@ -66,7 +66,7 @@ class Session:
         except BaseException:
             self.store.close()
             raise
-        self.samples = Samples(self.catalogue)
+        self.samples = RowDetails(self.catalogue)
         self.pictures = Containment(run.image_root, allow_outside)
         self.selector = Selector(self.catalogue)
         self.auditing = Auditing(self.catalogue)
@@ -141,7 +141,7 @@ class Session:
             undone = wanted or self.ledger.last_batch(self.reviewer)
             rows = self.person.batches.get(undone or "", [])
             entries = [
-                Entry(batch, self.reviewer, self.catalogue.ids[row], UNDO, None, "one", undone)
+                LogEntry(batch, self.reviewer, self.catalogue.ids[row], UNDO, None, "one", undone)
                 for row in rows
             ]
             self.store.append(entries)
@@ -149,11 +149,11 @@ class Session:
             self.ledger.refresh()
             return found
 
-    def progress(self) -> Progress:
+    def progress(self) -> ReviewProgress:
         person, flagged = self.person, self.catalogue.flagged
         count = np.bincount(person.action, minlength=len(CODES) + 1)
         rate = person.rate()
-        return Progress(
+        return ReviewProgress(
             total=int(flagged.sum()),
             decided=int((flagged & person.decided).sum()),
             accepted=int(count[CODES["accept"]]),
@@ -179,7 +179,7 @@ class Session:
         }[action]
         return found if 0 <= found < len(catalogue.names) else None
 
-    def _entry(self, row: int, action: Action, label: int | None, way: Way, batch: str) -> Entry:
+    def _entry(self, row: int, action: Action, label: int | None, way: Way, batch: str) -> LogEntry:
         """Named by what it does: choosing the suggested class is accepting it."""
         catalogue = self.catalogue
         if label is None:
@@ -189,4 +189,4 @@ class Session:
         else:
             action = "accept" if label == catalogue.suggested[row] else "choose"
         name = None if label is None else catalogue.names[label]
-        return Entry(batch, self.reviewer, catalogue.ids[row], action, name, way)
+        return LogEntry(batch, self.reviewer, catalogue.ids[row], action, name, way)

@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One line of the log."""
 
     batch: str
@@ -122,7 +122,7 @@ class Store:
                 )
             base.execute("INSERT OR REPLACE INTO meta VALUES ('source', ?)", (wanted,))
 
-    def append(self, entries: Sequence[Entry]) -> bool:
+    def append(self, entries: Sequence[LogEntry]) -> bool:
         """All of them or none, durable on return. False if the batch was there before.
 
         A page that got no answer sends its batch again; it must not count twice.
@@ -139,7 +139,7 @@ class Store:
             )
         return True
 
-    def since(self, seq: int) -> list[Entry]:
+    def since(self, seq: int) -> list[LogEntry]:
         """What was written after that line, by any process."""
         with self._lock, self._explained():
             rows = self._base.execute(
@@ -182,7 +182,7 @@ class Store:
                 raise
 
 
-def _entry(*row: Any) -> Entry:
+def _entry(*row: Any) -> LogEntry:
     """One line as it is read: SQLite lets any column hold any type."""
     batch, who, key, action, label, way, undoes, time, seq = row
     texts = (batch, who, key, action, way, time)
@@ -193,7 +193,7 @@ def _entry(*row: Any) -> Entry:
     if action not in (*ACTIONS, UNDO) or way not in WAYS:
         raise ValueError(f"line {seq} holds the action {clip(action)!r}, {clip(way)!r}")
     datetime.fromisoformat(time)
-    return Entry(
+    return LogEntry(
         batch,
         who,
         _restored(key),
@@ -206,7 +206,7 @@ def _entry(*row: Any) -> Entry:
     )
 
 
-def _line(entry: Entry, time: str) -> tuple[str | None, ...]:
+def _line(entry: LogEntry, time: str) -> tuple[str | None, ...]:
     e = entry
     key, label = _escaped(e.id), _escaped(e.label)
     return e.batch, e.reviewer, key, e.action, label, e.way, e.undoes, time

@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from csot._core.text import breakable
 from csot.review.domain.filters import Filter
-from csot.review.domain.item import chance, make_card, make_item, percent, points, whole
 from csot.review.domain.session import Session
+from csot.review.domain.shown_row import chance, make_card, make_item, percent, points, whole
 
 STATIC = {
     "review.css": "text/css; charset=utf-8",

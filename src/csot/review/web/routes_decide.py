@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from csot.review.domain import export
+from csot.review.domain import decision_files
+from csot.review.domain.catalogue import Catalogue
 from csot.review.domain.filters import Filter, parse_filter
 from csot.review.domain.ledger import Person
 from csot.review.domain.session import Session
+from csot.review.domain.store import Action, Way
 from csot.review.web.pages import Pages
-from csot.review.web.requests import AcceptAbove, Decide, Export, Sent, Undo
 from csot.review.web.routes_browse import check_row
 from csot.runs.rerun import clean_again
+
+# What pages send, bounded and checked.
+
+MAX_ROWS = 5000
+Batch = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{8,64}$")]
+"""Made by the page, so that a request sent twice counts once."""
+Row = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Sent(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    stamp: Annotated[str, Field(max_length=64)]
+    """Of the run that the page was made from."""
+    batch: Batch
+
+
+class Decide(Sent):
+    rows: Annotated[list[Row], Field(min_length=1, max_length=MAX_ROWS)]
+    action: Action
+    way: Way
+    label: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    """The number of the class, for `choose`."""
+    name: Annotated[str, Field(max_length=200)] | None = None
+    """The name of a class that is not in the list yet, instead of its number."""
+    view: Annotated[str, Field(max_length=500)] | None = None
+    """The filter, as in the address: then the next row comes with the answer."""
+
+
+class Undo(Sent):
+    undoes: Batch | None = None
+    """A batch of this page; without it, the reviewer's last."""
+    view: Annotated[str, Field(max_length=500)] | None = None
+
+
+class AcceptAbove(Sent):
+    threshold: Annotated[float, Field(ge=0, le=1)]
+    expected: Annotated[int, Field(ge=1)]
+    """How many rows the page said."""
+
+
+class StartAudit(Sent):
+    rows: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+
+
+class Export(Sent):
+    seen_only: bool = False
 
 
 def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
@@ -95,42 +144,12 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
 
     @app.get("/export")
     def page() -> HTMLResponse:
-        all_people = people()
-        found = export.outcome(catalogue, all_people, seen_only=False)
-        seen = export.outcome(catalogue, all_people, seen_only=True)
-        _, rows, odd = export.verified_csv(catalogue, found)
-        values = {
-            "n_rows": rows,
-            "n_odd": odd,
-            "n_seen": int((seen.label >= 0).sum()) - odd,
-            "n_carried": int(found.carried.sum()),
-            "n_disagree": int(found.disagree.sum()),
-            "n_discarded": int(found.discarded.sum()),
-            "n_reviewers": len(all_people),
-            "command": clean_again(catalogue.run, catalogue.run.path / export.VERIFIED_FILE),
-            "votes_command": clean_again(
-                catalogue.run, catalogue.run.path / export.VOTES_FILE, "--votes"
-            ),
-            "folder": str(catalogue.run.path),
-        }
-        return HTMLResponse(pages.page("export", **values))
+        return HTMLResponse(pages.page("export", **_export_values(catalogue, people())))
 
     @app.get("/download/{name}")
     def download(name: str, seen: int = 0) -> Response:
-        all_people = people()
-        found = export.outcome(catalogue, all_people, bool(seen))
-        considered = export.only_seen(all_people) if seen else all_people
-        if name == export.VERIFIED_FILE:
-            text = export.verified_csv(catalogue, found)[0]
-        elif name == export.REVIEWED_FILE:
-            text = export.reviewed_csv(catalogue, found)
-        elif name == export.STUDIO_FILE:
-            text = export.label_studio_json(catalogue, considered, session.pictures)
-        elif name == export.VOTES_FILE:
-            text = export.votes_csv(catalogue, considered)
-        elif name == DISAGREEMENTS:
-            text = export.disagreements_csv(catalogue, all_people)
-        else:
+        text = _exported(name, session, people(), seen_only=bool(seen))
+        if text is None:
             raise HTTPException(404, "There is no such file.")
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         content = text.encode("utf-8", "surrogateescape")
@@ -140,8 +159,8 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
     def recompute(sent: Sent) -> dict[str, Any]:
         """Write verified.csv, and say which command cleans the data again with it."""
         check_stamp(session, sent)
-        path = export.write_verified(catalogue, people())
-        found = export.outcome(catalogue, people(), seen_only=False)
+        path = decision_files.write_verified(catalogue, people())
+        found = decision_files.outcome(catalogue, people(), seen_only=False)
         return {
             "command": clean_again(catalogue.run, path),
             "path": str(path),
@@ -151,5 +170,47 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
     @app.post("/api/export")
     def write(sent: Export) -> dict[str, Any]:
         check_stamp(session, sent)
-        written = export.write_exports(catalogue, people(), sent.seen_only, session.pictures)
+        written = decision_files.write_exports(
+            catalogue, people(), sent.seen_only, session.pictures
+        )
         return {"written": [str(path) for path in written.values()]}
+
+
+def _export_values(catalogue: Catalogue, people: dict[str, Person]) -> dict[str, Any]:
+    """What the export page says: counts, and the commands that clean the data again."""
+    found = decision_files.outcome(catalogue, people, seen_only=False)
+    seen = decision_files.outcome(catalogue, people, seen_only=True)
+    _, rows, odd = decision_files.verified_csv(catalogue, found)
+    run = catalogue.run
+    return {
+        "n_rows": rows,
+        "n_odd": odd,
+        "n_seen": int((seen.label >= 0).sum()) - odd,
+        "n_carried": int(found.carried.sum()),
+        "n_disagree": int(found.disagree.sum()),
+        "n_discarded": int(found.discarded.sum()),
+        "n_reviewers": len(people),
+        "command": clean_again(run, run.path / decision_files.VERIFIED_FILE),
+        "votes_command": clean_again(run, run.path / decision_files.VOTES_FILE, "--votes"),
+        "folder": str(run.path),
+    }
+
+
+def _exported(
+    name: str, session: Session, people: dict[str, Person], *, seen_only: bool
+) -> str | None:
+    """The text of the file called ``name``; None if there is no such file."""
+    catalogue = session.catalogue
+    found = decision_files.outcome(catalogue, people, seen_only)
+    considered = decision_files.only_seen(people) if seen_only else people
+    if name == decision_files.VERIFIED_FILE:
+        return decision_files.verified_csv(catalogue, found)[0]
+    if name == decision_files.REVIEWED_FILE:
+        return decision_files.reviewed_csv(catalogue, found)
+    if name == decision_files.STUDIO_FILE:
+        return decision_files.label_studio_json(catalogue, considered, session.pictures)
+    if name == decision_files.VOTES_FILE:
+        return decision_files.votes_csv(catalogue, considered)
+    if name == DISAGREEMENTS:
+        return decision_files.disagreements_csv(catalogue, people)
+    return None

@@ -1,0 +1,297 @@
+"""A table -> a matrix of features, by parts of scikit-learn; and back from JSON, without pickle.
+
+    numbers, money, percentages   median for missing cells, a flag that they were missing; scaled
+    categories                    one column of 0 and 1 each, rare ones pooled
+    dates                         days (scaled), and the time of year, week and day as cycles
+    embeddings                    as they are, with one weight for all of their numbers
+
+Scaled columns have mean 0 and deviation 1. One-hot columns and cycles are left as they are: all
+columns of one category, or of one cycle, have together a variance of at most 1, so that no column
+of the table counts much more than another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from csot._core.errors import DataError, listed, nearest
+from csot.data.columns import parse_cells as cells
+from csot.data.columns.kinds import NUMBERS, Ignored, Kind, kind_of, to_matrix
+from csot.data.columns.parse_cells import Floats
+
+MOST_CATEGORIES = 100
+"""Of a column; the rarer ones are pooled."""
+RARE, LEAST = 10, 2
+"""A category of fewer rows is pooled: 1 % of the rows, but at least 2 and at most 10."""
+OTHER = "\0"
+"""Stands for the pooled categories; no cell is this."""
+SHOWN = 30
+"""Columns that are listed."""
+NOT_CHOSEN = "not chosen"
+
+
+@dataclass(frozen=True)
+class TableFeatures:
+    """How each column of a table becomes features. Made by `fit`, or from JSON by `from_dict`."""
+
+    used: list[Kind]
+    ignored: list[Ignored] = field(default_factory=list)
+    medians: dict[str, float] = field(default_factory=dict)
+    """Of numbers, and of dates in days."""
+    flagged: list[str] = field(default_factory=list)
+    """Columns of numbers and dates that had missing cells."""
+    categories: dict[str, list[str]] = field(default_factory=dict)
+    """Of each category column, those with a feature of their own."""
+    pooled: list[str] = field(default_factory=list)
+    """Category columns with a feature for all other values."""
+    mean: list[float] = field(default_factory=list)
+    deviation: list[float] = field(default_factory=list)
+    """Of each feature; 0 and 1 where it is not scaled."""
+
+    @staticmethod
+    def fit(
+        table: pd.DataFrame,
+        chosen: Sequence[str] | None = None,
+        without: Collection[str | None] = (),
+        where: str = "the table",
+    ) -> TableFeatures:
+        """By the ``chosen`` columns, or by all that describe a sample, ``without`` some of them.
+
+        Columns that look like ids, postal codes or running text are used only if they are chosen.
+        """
+        names = [str(name) for name in table.columns if name not in without]
+        found = [
+            kind_of(table[name], name, chosen is not None, where) for name in (chosen or names)
+        ]
+        used = [one for one in found if isinstance(one, Kind)]
+        ignored = [one for one in found if isinstance(one, Ignored)]
+        if chosen is not None:
+            ignored = [Ignored(name, NOT_CHOSEN) for name in names if name not in chosen]
+        made = TableFeatures(used, ignored)
+        if not used:
+            return made
+        made = made._with_categories(table)
+        made = made._with_medians(table, where)
+        return made._with_scale(made.encode(table, where))
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are used."""
+        return [one.name for one in self.used]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the features are the numbers of the table as they are, before scaling."""
+        return not self.flagged and all(one.kind in NUMBERS for one in self.used)
+
+    def of_kind(self, *kinds: str) -> list[Kind]:
+        return [one for one in self.used if one.kind in kinds]
+
+    def line(self, first: Sequence[str] = ()) -> str:
+        """`uses a, b (category); ignores c (looks like an id)`; ``first`` is used as well."""
+        named = [
+            one.name if one.kind == "number" else f"{one.name} ({one.kind})" for one in self.used
+        ]
+        left = [
+            one.name if one.reason == NOT_CHOSEN else f"{one.name} ({one.reason})"
+            for one in self.ignored
+        ]
+        uses = f"uses {listed([*first, *named], SHOWN) or 'no column'}"
+        return f"{uses}; ignores {listed(left, SHOWN)}" if left else uses
+
+    def encode(self, table: pd.DataFrame, where: str = "the table") -> Floats:
+        """(N, D) before scaling: numbers and days without gaps, flags, one-hot columns, cycles.
+
+        Categories that were not there at `fit` count as the pooled ones. A missing column is an
+        error.
+        """
+        for name in self.names:
+            if name not in table.columns:
+                raise DataError(
+                    f"{where} has no column {name!r}, which the features are made from; it has "
+                    f"{listed(table.columns)}{nearest(name, table.columns)}"
+                )
+        parsed = self._parsed(table, where)
+        if self.is_plain and not parsed.isna().to_numpy().any():
+            return parsed.to_numpy(dtype=np.float64)
+        found = self._transformer().transform(parsed)
+        cycles = [cells.date_parts(parsed[one.name].to_numpy()) for one in self.of_kind("date")]
+        lists = [self._matrix(table, one, where) for one in self.of_kind("embedding")]
+        return np.concatenate([np.asarray(found, dtype=np.float64), *cycles, *lists], axis=1)
+
+    def scale(self, features: npt.NDArray[Any]) -> Floats:
+        """Features of `encode`, scaled as those of the table that it was fitted to."""
+        scaler = StandardScaler()
+        scaler.mean_ = np.array(self.mean)
+        scaler.scale_ = np.array(self.deviation)
+        scaler.n_features_in_ = len(self.mean)
+        return np.asarray(scaler.transform(features), dtype=np.float64)
+
+    def transform(self, table: pd.DataFrame, where: str = "the table") -> Floats:
+        """(N, D): encoded and scaled."""
+        return self.scale(self.encode(table, where))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> TableFeatures:
+        """What `as_dict` gave; KeyError, TypeError or ValueError where it is something else."""
+        used = [Kind(**one) for one in values["used"]]
+        ignored = [Ignored(**one) for one in values["ignored"]]
+        made = TableFeatures(**{**values, "used": used, "ignored": ignored})
+        try:
+            made._check()
+        except AttributeError as error:  # a list where a dict should be
+            raise ValueError(str(error)) from error
+        return made
+
+    def _check(self) -> None:
+        forms = {**dict.fromkeys(NUMBERS, (".", ",")), "date": cells.DATE_FORMATS}
+        if any(one.form not in forms.get(one.kind, (one.form,)) for one in self.used):
+            raise ValueError("numbers or dates of an unknown form")
+        numbers = {one.name for one in self.of_kind(*NUMBERS, "date")}
+        if set(self.medians) != numbers or not set(self.flagged) <= numbers:
+            raise ValueError("medians of other columns")
+        if set(self.categories) != {one.name for one in self.of_kind("category")}:
+            raise ValueError("categories of other columns")
+        if not all(self.categories.values()):
+            raise ValueError("a category column without a category")
+        width = len(numbers) + len(self.flagged) + 6 * len(self.of_kind("date"))
+        width += sum(map(len, self.categories.values())) + len(self.pooled)
+        width += sum(one.size for one in self.of_kind("embedding"))
+        if not len(self.mean) == len(self.deviation) == width:
+            raise ValueError(f"a scale of {len(self.mean)} features instead of {width}")
+        if not np.isfinite([*self.mean, *self.deviation, *self.medians.values()]).all():
+            raise ValueError("numbers that are not finite")
+
+    def _with_categories(self, table: pd.DataFrame) -> TableFeatures:
+        rare = max(LEAST, min(RARE, len(table) // 100))
+        kept: dict[str, list[str]] = {}
+        pooled: list[str] = []
+        for one in self.of_kind("category"):
+            encoder = OneHotEncoder(min_frequency=rare, max_categories=MOST_CATEGORIES)
+            encoder.fit(np.array(_category_texts(table[one.name]), dtype=object)[:, None])
+            others = encoder.infrequent_categories_[0]
+            rest = set() if others is None else set(others)
+            kept[one.name] = [name for name in encoder.categories_[0] if name not in rest]
+            if others is not None:
+                pooled.append(one.name)
+        return TableFeatures(**{**vars(self), "categories": kept, "pooled": pooled})
+
+    def _with_medians(self, table: pd.DataFrame, where: str) -> TableFeatures:
+        medians: dict[str, float] = {}
+        flagged: list[str] = []
+        for one in self.of_kind(*NUMBERS, "date"):
+            values = self._parsed_column(table, one, where)
+            medians[one.name] = float(np.nanmedian(values))
+            if np.isnan(values).any():
+                flagged.append(one.name)
+        return TableFeatures(**{**vars(self), "medians": medians, "flagged": flagged})
+
+    def _with_scale(self, encoded: Floats) -> TableFeatures:
+        """Numbers and days are scaled one by one, an embedding as a whole if it is not alone."""
+        width = encoded.shape[1]
+        mean, deviation = np.zeros(width), np.ones(width)
+        scaled = len(self.medians)
+        if scaled:
+            scaler = StandardScaler().fit(encoded[:, :scaled])
+            mean[:scaled], deviation[:scaled] = scaler.mean_, scaler.scale_
+        lists = sum(one.size for one in self.of_kind("embedding"))
+        if lists and lists < width:
+            others = (encoded[:, :-lists] / deviation[:-lists]).var(0).sum()
+            deviation[width - lists :] = balance(encoded[:, -lists:], others)
+        return TableFeatures(
+            **{**vars(self), "mean": mean.tolist(), "deviation": deviation.tolist()}
+        )
+
+    def _transformer(self) -> ColumnTransformer:
+        """Fitted to a few made-up rows that have these medians and categories, and no others.
+
+        So nothing but numbers and words has to be saved, and nothing depends on what scikit-learn
+        keeps in its private attributes.
+        """
+        numbers, words = list(self.medians), list(self.categories)
+        present = pd.Series(self.medians, index=numbers, dtype=np.float64)
+        absent = present.where(~present.index.isin(self.flagged))
+        rows = [present.to_numpy(), absent.to_numpy()]
+        longest = max((len(kept) for kept in self.categories.values()), default=0)
+        made = pd.DataFrame(
+            [rows[k > 0] for k in range(2 * longest + 2)], columns=numbers, dtype=np.float64
+        )
+        for name, kept in self.categories.items():
+            # Twice each is frequent, once is rare.
+            column = [*kept, *kept, *([OTHER] if name in self.pooled else [])]
+            column += [kept[0]] * (len(made) - len(column))
+            made[name] = pd.Series(column, dtype=object)
+        encoder = OneHotEncoder(
+            min_frequency=2, handle_unknown="infrequent_if_exist", sparse_output=False
+        )
+        imputer = SimpleImputer(strategy="median", add_indicator=True)
+        return ColumnTransformer([("numbers", imputer, numbers), ("words", encoder, words)]).fit(
+            made
+        )
+
+    def _parsed(self, table: pd.DataFrame, where: str) -> pd.DataFrame:
+        """Numbers, days and words, one column each."""
+        kinds = {one.name: one for one in self.used}
+        columns: dict[str, Any] = {
+            name: self._parsed_column(table, kinds[name], where) for name in self.medians
+        }
+        for name in self.categories:
+            columns[name] = pd.Series(_category_texts(table[name]), dtype=object)
+        return pd.DataFrame(columns, index=range(len(table)))
+
+    @staticmethod
+    def _parsed_column(table: pd.DataFrame, one: Kind, where: str) -> Floats:
+        if one.kind == "date":
+            return cells.to_days(table[one.name], one.form)
+        values = cells.to_numbers(table[one.name], one.form)
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            row = int(infinite[0])
+            raise DataError(
+                f"{where}: features holds {values[row]} in row {row} (from 0), column "
+                f"{one.name!r}; correct or empty the cell"
+            )
+        return values
+
+    @staticmethod
+    def _matrix(table: pd.DataFrame, one: Kind, where: str) -> Floats:
+        try:
+            matrix = to_matrix(table[one.name], one.size)
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{where}: column {one.name!r} must hold a list of {one.size} numbers in each row "
+                f"({error})"
+            ) from error
+        if not np.isfinite(matrix).all():
+            raise DataError(f"{where}: column {one.name!r} holds NaN or infinity")
+        return matrix
+
+
+def balance(block: npt.NDArray[Any], variance: float) -> float:
+    """What to divide ``block`` (N, D) by so that its columns have together that ``variance``."""
+    own = float(np.asarray(block, dtype=np.float64).var(0).sum())
+    return float(np.sqrt(own / variance)) if own > 0 and variance > 0 else 1.0
+
+
+def _category_texts(column: pd.Series[Any]) -> list[str]:
+    """`3` and `3.0` are one category: a missing cell turns whole numbers into fractions."""
+    if pd.api.types.is_float_dtype(column.dtype):
+        return [f"{cell:.0f}" if cell == np.floor(cell) else _text(cell) for cell in column]
+    return cells.texts(column)
+
+
+def _text(cell: float) -> str:
+    return "" if np.isnan(cell) else repr(cell)
