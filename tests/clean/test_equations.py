@@ -16,7 +16,7 @@ from csot.clean.likelihood import Evidence, posterior
 from csot.clean.members.probe import fit_probes, held_out_logits, logit_gradient, no_weights
 from csot.clean.members.small_network import DROPOUT, _gradients, fit_networks
 from csot.clean.model import prior_ratio
-from csot.clean.stacking import PRIOR_STRENGTH, held_out_loss, stack
+from csot.clean.stacking import PRIOR_STRENGTH, calibrate, held_out_loss, stack
 from reference import latent_truth as reference
 
 Floats = npt.NDArray[np.float64]
@@ -213,6 +213,61 @@ def test_em_finds_the_noise_that_was_put_in() -> None:
 
 
 # Probes -------------------------------------------------------------------------------------------
+
+
+def test_surest_rows_have_the_noise_by_class() -> None:
+    """Pair noise everywhere, and mistakes at hard rows, which the surest rows do not have."""
+    rng = np.random.default_rng(0)
+    truth, n = rng.integers(0, 4, 8_000), 8_000
+    hardness = rng.random(n)
+    given = np.where(rng.random(n) < 0.25, (truth + 1) % 4, truth)
+    guessed = rng.random(n) < hardness**4
+    given = np.where(guessed, rng.integers(0, 4, n), given)
+    sure = (1 - hardness[:, None]) * np.eye(4)[truth] * 0.7 + 0.3 / 4 + 1e-6
+    probs = torch.from_numpy(sure / sure.sum(1, keepdims=True)).float()
+    evidence = Evidence.of_labels(torch.from_numpy(given), 4)
+    found = noise_matrix.of_surest_rows(probs, evidence)
+    np.testing.assert_allclose(found, 0.75 * np.eye(4) + 0.25 * np.roll(np.eye(4), 1, 1), atol=0.05)
+    half, quarter = (
+        noise_matrix.from_counts(
+            torch.from_numpy(reference.surest_counts(probs.numpy(), given, share))
+        )
+        for share in (0.5, 0.25)
+    )
+    others = ~torch.eye(4, dtype=torch.bool)
+    expected = (2 * quarter - half).clamp_min(1e-4)[others]
+    np.testing.assert_allclose(found[others], expected, atol=1e-6)
+    permuted = torch.from_numpy(rng.permutation(n))
+    again = noise_matrix.of_surest_rows(probs[permuted], evidence.take(permuted))
+    np.testing.assert_allclose(again, found, atol=0.02)  # ties are broken by order
+
+
+def test_deconvolution_undoes_the_noise() -> None:
+    rng = np.random.default_rng(1)
+    noise = 0.7 * np.eye(5) + 0.3 * rng.dirichlet(np.ones(5), 5)
+    truth = rng.dirichlet(np.full(5, 2.0), 40)
+    probs = truth @ noise
+    found = noise_matrix.deconvolve(torch.from_numpy(probs), torch.from_numpy(noise)).numpy()
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-12)
+    before = reference.divergence(probs, probs, noise)
+    after = reference.divergence(probs, found, noise)
+    assert (after <= before).all()
+    assert after.max() < 0.02 * before.max()
+    # Probabilities that no truth explains: the closest one, at the border of the simplex.
+    odd = np.full((1, 5), 0.01) + np.eye(5)[:1] * 0.95
+    closest = reference.closest_truth(odd[0], noise)
+    found = noise_matrix.deconvolve(torch.from_numpy(odd), torch.from_numpy(noise)).numpy()
+    np.testing.assert_allclose(found[0], closest, atol=0.02)
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5])
+def test_calibration_finds_the_temperature(temperature: float) -> None:
+    rng = np.random.default_rng(2)
+    logits = rng.normal(0, 2, (20_000, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    evidence = Evidence.of_labels(torch.from_numpy(labels), 3)
+    found = calibrate(torch.from_numpy(logits / temperature).float(), evidence)
+    assert float(found.weights) == pytest.approx(temperature, rel=0.05)
 
 
 @pytest.mark.parametrize("ridge", [3e-2, 3e-3])

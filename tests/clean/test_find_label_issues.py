@@ -284,3 +284,24 @@ def test_labels_that_people_confuse_are_worth_a_look() -> None:
         found = find_label_issues(given, model.predict_proba(margin[:, None]))
     assert f1_score(given != truth, found["is_label_issue"]) > 0.5
     assert (found["corrected_label"] == truth).mean() >= (given == truth).mean()
+
+
+def test_noise_by_class_that_the_model_has_learned() -> None:
+    """A model trained on pair noise predicts it: the likelihood is as high without any noise."""
+    rng = np.random.default_rng(0)
+    n, n_classes = 4_000, 5
+    truth = rng.integers(0, n_classes, n)
+    x = np.eye(n_classes)[truth] * 2.5 + rng.normal(size=(n, n_classes))
+    given = np.where(rng.random(n) < 0.35, (truth + 1) % n_classes, truth)
+    model = LogisticRegression(max_iter=300)
+    probs = cross_val_predict(model, x, given, cv=5, method="predict_proba")
+    table = find_label_issues(given, probs)
+    right = (table["corrected_label"].to_numpy() == truth).mean()
+    assert right > (probs.argmax(1) == truth).mean() + 0.03
+    assert right > 0.85
+    assert table.attrs["noise_rate"] == pytest.approx((given != truth).mean(), abs=0.06)
+    assert f1_score(given != truth, table["is_label_issue"]) > 0.8
+    order = rng.permutation(n)
+    shuffled = find_label_issues(given[order], probs[order])
+    same = shuffled["corrected_label"].to_numpy() == table["corrected_label"].to_numpy()[order]
+    assert same.mean() > 0.99  # the sample that decides is another one

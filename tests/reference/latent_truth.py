@@ -15,6 +15,7 @@ Derivatives are finite differences and optima come from general solvers: nothing
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -206,3 +207,30 @@ def stack_optimum(logits: FloatArray, known: FloatArray, caution: float) -> Floa
         for start in starts
     ]
     return np.asarray(min(found, key=lambda result: result.fun).x)
+
+
+def surest_counts(probs: FloatArray, given: IntArray, share: float) -> FloatArray:
+    """Labels of the surest rows predicted as each class: (C, C), predicted by given."""
+    n_classes = probs.shape[1]
+    table = np.zeros((n_classes, n_classes))
+    for k in range(n_classes):
+        rows = [i for i in range(len(probs)) if probs[i].argmax() == k and given[i] >= 0]
+        rows.sort(key=lambda i: -probs[i, k])
+        for i in rows[: math.ceil(share * len(rows))]:
+            table[k, given[i]] += 1
+    return table
+
+
+def divergence(probs: FloatArray, truth: FloatArray, noise: FloatArray) -> FloatArray:
+    """KL(p || s T) of each row, (N,)."""
+    return (probs * np.log(probs / (truth @ noise))).sum(1)
+
+
+def closest_truth(prob: FloatArray, noise: FloatArray) -> FloatArray:
+    """argmin over the simplex of KL(p || s T), for one row, by a general-purpose solver."""
+
+    def loss(logits: FloatArray) -> float:
+        s = softmax(logits)
+        return float(-(prob * np.log(s @ noise)).sum())
+
+    return softmax(minimize(loss, np.log(prob), method="BFGS", options={"gtol": 1e-9}).x)

@@ -121,7 +121,13 @@ class Path:
     """The explanations of one data set, from doubt 0 to 1.5, on a sample of its rows."""
 
     def __init__(
-        self, probs: Tensor, evidence: Evidence, noise: Tensor, overlap: Overlap, seed: int = 0
+        self,
+        probs: Tensor,
+        evidence: Evidence,
+        noise: Tensor,
+        overlap: Overlap,
+        seed: int = 0,
+        absorbed: float = ABSORBED,
     ) -> None:
         labelled = (evidence.given >= 0).nonzero()[:, 0]
         if len(labelled) > MAX_FIT_ROWS:
@@ -132,6 +138,7 @@ class Path:
         self._labels = Evidence.of_labels(evidence.given[labelled], evidence.n_classes)
         self._overlap = overlap
         self._noise = noise
+        self._absorbed = absorbed
         own = Explanation(0.0, 1.0, 0.0, noise).posterior(self._logs.exp(), self._labels)
         self.class_noise = self._rate(own)
         """Noise rate by the noise matrix alone, all overlap being real."""
@@ -145,7 +152,7 @@ class Path:
         power = self._power_for(max(left, 0.0) * self._mean_overlap(1.0))
         probs = self._logs.exp()
         excess = float((sharpen(probs, power) - probs).clamp_min(0).sum(1).mean())
-        guess = min(doubt**2, 1.0) * unexplained_share(excess, self.class_noise)
+        guess = min(doubt**2, 1.0) * unexplained_share(excess, self.class_noise, self._absorbed)
         return Explanation(doubt, power, guess, self._noise)
 
     def noise_rate(self, explanation: Explanation) -> float:
@@ -189,13 +196,21 @@ class Judgement:
 
 
 def explain(
-    probs: Tensor, evidence: Evidence, noise: Tensor, overlap: Overlap, seed: int = 0
+    probs: Tensor,
+    evidence: Evidence,
+    noise: Tensor,
+    overlap: Overlap,
+    seed: int = 0,
+    absorbed: float = ABSORBED,
 ) -> Judgement:
-    """Place a data set on the path: by the clusters of its predictions, and by verified rows."""
-    path = Path(probs, evidence, noise, overlap, seed)
+    """Place a data set on the path: by the clusters of its predictions, and by verified rows.
+
+    ``absorbed`` is 1 for a noise matrix that is known to hold noise by class alone.
+    """
+    path = Path(probs, evidence, noise, overlap, seed, absorbed)
     checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
     rows = max(int((evidence.given >= 0).sum()), 1)
-    prior = doubt_by_clusters(overlap, path.class_noise, rows)
+    prior = doubt_by_clusters(overlap, path.class_noise, rows, absorbed)
     if not len(checked):
         chosen = path.at(prior)
         rates = [path.noise_rate(path.at(0.0)), path.noise_rate(chosen), path.guessing_rate()]
@@ -267,7 +282,9 @@ def look_threshold(
     return float(chances[int(torch.where(is_likely, score, -1.0).argmax())])
 
 
-def doubt_by_clusters(overlap: Overlap, class_noise: float, rows: int) -> float:
+def doubt_by_clusters(
+    overlap: Overlap, class_noise: float, rows: int, absorbed: float = ABSORBED
+) -> float:
     """How much of the overlap is not believable, as a position on the path.
 
     The overlap of the labels is only as sure as a share of so many labelled rows: two standard
@@ -278,12 +295,13 @@ def doubt_by_clusters(overlap: Overlap, class_noise: float, rows: int) -> float:
     if not overlap.trusted or excess <= 0:
         return LEAST_DOUBT
     doubt = min(excess / overlap.labels / FULL_DOUBT_EXCESS, 1.0)
-    return LEAST_DOUBT + max(doubt - LEAST_DOUBT, 0.0) * unexplained_share(excess, class_noise)
+    unexplained = unexplained_share(excess, class_noise, absorbed)
+    return LEAST_DOUBT + max(doubt - LEAST_DOUBT, 0.0) * unexplained
 
 
-def unexplained_share(excess: float, class_noise: float) -> float:
+def unexplained_share(excess: float, class_noise: float, absorbed: float = ABSORBED) -> float:
     """1 where noise beyond the noise matrix dominates, falling to 0 where T explains it all."""
-    return min(1.0, ABSORBED * excess / max(class_noise, 1e-9))
+    return min(1.0, absorbed * excess / max(class_noise, 1e-9))
 
 
 def _posterior_of_doubt(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from csot.clean.cleaner import LabelCleaner
 from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
 from csot.clean.inputs import check_probabilities
 from csot.clean.labels import EncodedLabels, as_array, check_same_index, encode_labels
-from csot.clean.likelihood import Evidence, by_class, log_probs, softmax_rows
-from csot.clean.noise_matrix import first_guess
+from csot.clean.likelihood import Evidence, by_class, log_probs, posterior, softmax_rows
+from csot.clean.noise_matrix import deconvolve, first_guess, of_surest_rows
 from csot.clean.overlap import measure_overlap
-from csot.clean.stacking import stack
+from csot.clean.stacking import Stack, calibrate, stack
 from csot.clean.verdicts import Rules, make_findings, warn_of_disagreement
 from csot.runs.findings import SCORE
 from csot.runs.noise import NoiseEstimate
@@ -26,6 +27,10 @@ from csot.runs.noise import NoiseEstimate
 IN_SAMPLE_AGREEMENT = 0.995
 ROUGH_ROWS = 2_500
 """Rows on which temperature and noise matrix are found roughly first."""
+BY_CLASS_SHARE = 0.4
+"""Noise among the surest rows, over all disagreement, from which it is taken for noise by class."""
+FOUND_SHARE = 0.6
+"""Share of it that the likelihood must have found for its noise matrix to be kept."""
 ROUNDS, LAST_ROUNDS = 40, 10
 """Rounds of weighing in all, and those of them on the larger sample."""
 
@@ -163,9 +168,46 @@ def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement
         rough = stack([chosen[some]], part.take(some), noise, weights, rounds=rounds - LAST_ROUNDS)
         noise, weights, rounds = rough.noise, rough.weights, LAST_ROUNDS
     judged = stack([chosen], part, noise, weights, rounds=rounds)
+    calibrated = calibrate(chosen, part)
+    surest = of_surest_rows(calibrated.probs, part)
+    truth = deconvolve(calibrated.probs, surest)
+    if _is_noise_by_class(truth, surest, judged, calibrated.probs, part):
+        overlap = replace(
+            measure_overlap(calibrated.probs, seed), labels=1 - float(truth.amax(1).mean())
+        )
+        judgement = explain(truth, part, surest, overlap, seed, absorbed=1.0)
+        return judgement, deconvolve(softmax_rows(calibrated.weights * logs), surest)
     overlap = measure_overlap(judged.probs, seed)
     judgement = explain(judged.probs, part, judged.noise, overlap, seed)
     return judgement, softmax_rows(judged.weights * logs)
+
+
+def _is_noise_by_class(
+    truth: torch.Tensor,
+    surest: torch.Tensor,
+    judged: Stack,
+    predicted: torch.Tensor,
+    evidence: Evidence,
+) -> bool:
+    """Whether the surest rows show noise by class that the likelihood has not found.
+
+    Models that were trained on wrong labels predict them: the likelihood is then as high with
+    no noise at all. Noise among the surest rows, which makes up much of the disagreement, says
+    otherwise.
+    """
+    labelled = (evidence.given >= 0).nonzero()[:, 0]
+    part = evidence.take(labelled)
+
+    def rate(probs: torch.Tensor, noise: torch.Tensor) -> float:
+        own, _ = posterior(probs[labelled], part.likelihood(noise))
+        return 1 - float(own.gather(1, part.given[:, None]).mean())
+
+    disagreement = float((predicted[labelled].argmax(1) != part.given).float().mean())
+    by_surest = rate(truth, surest)
+    return (
+        by_surest >= BY_CLASS_SHARE * disagreement
+        and rate(judged.probs, judged.noise) < FOUND_SHARE * by_surest
+    )
 
 
 def _verified_index(verified: Any, encoded: EncodedLabels) -> npt.NDArray[np.int64]:

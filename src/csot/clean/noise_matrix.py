@@ -8,10 +8,12 @@ that, classes could swap names.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from csot.clean.likelihood import Evidence, posterior
+from csot.clean.likelihood import Evidence, by_class, posterior
 
 STRENGTHS = 10.0 ** torch.arange(0, 6.5, 0.5, dtype=torch.float64)
 """Shrinkage, in rows per class, among which the evidence chooses."""
@@ -41,6 +43,49 @@ def estimate(
         if moved < tolerance:
             break
     return noise
+
+
+# Noise by class that given probabilities have learned, too.
+
+CONFIDENT_SHARES = (0.5, 0.25)
+"""Shares of the rows predicted as a class, the surest of them, whose labels are counted."""
+DECONVOLUTION_STEPS = 15
+
+
+def of_surest_rows(probs: Tensor, evidence: Evidence) -> Tensor:
+    """T as the labels of the surest predictions have it, for held-out probabilities (N, C).
+
+    Mistakes that depend on the class alone are as frequent among sure rows as among others;
+    mistakes at hard rows become rarer the surer the rows. Counted among the surest half and the
+    surest quarter of the rows predicted as each class, and continued linearly to none.
+    """
+    half, quarter = (_of_confident_rows(probs, evidence, share) for share in CONFIDENT_SHARES)
+    others = (2 * quarter - half).clamp_min(1e-4).fill_diagonal_(0.0)
+    others *= (others.sum(1).clamp_max(0.9) / others.sum(1).clamp_min(1e-9))[:, None]
+    return keep_diagonal_largest(others + torch.diag(1 - others.sum(1)))
+
+
+def _of_confident_rows(probs: Tensor, evidence: Evidence, share: float) -> Tensor:
+    best, predicted = probs.max(1)
+    counts = probs.new_zeros(evidence.n_classes, evidence.n_classes)
+    for k in range(evidence.n_classes):
+        rows = ((predicted == k) & (evidence.given >= 0)).nonzero()[:, 0]
+        surest = rows[best[rows].argsort(descending=True)[: math.ceil(share * len(rows))]]
+        counts[k] = torch.bincount(evidence.given[surest], minlength=evidence.n_classes)
+    return from_counts(counts)
+
+
+def deconvolve(probs: Tensor, noise: Tensor) -> Tensor:
+    """s (N, C) on the simplex with s T near the probabilities of the given labels (N, C).
+
+    Richardson-Lucy steps from s = probs: each lessens KL(probs || s T).
+    """
+    truth = probs
+    for _ in range(DECONVOLUTION_STEPS):
+        ratio = probs / (truth @ noise).clamp_min(1e-12)
+        truth = truth * (ratio @ noise.T)
+    truth = truth.clamp_min(1e-4)
+    return by_class(truth / truth.sum(1, keepdim=True))
 
 
 def from_counts(counts: Tensor, strength: float | None = None) -> Tensor:

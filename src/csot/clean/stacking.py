@@ -20,6 +20,8 @@ PRIOR_STRENGTH = 0.1
 """Weight, in rows, of a Gaussian prior on a: separable data would send it to infinity."""
 
 
+SMALLEST_NOISE = 0.002
+"""Noise that is assumed where none is fitted: one impossible label must not decide alone."""
 MAX_ROWS = 25_000
 SCORING_ROWS = 10_000
 """Rows that determine temperature and T where members are only compared with each other."""
@@ -78,6 +80,22 @@ def stack(
         ):
             break
     probs = _probs(logits, weights)
+    return Stack(weights, noise, probs, held_out_loss(probs, evidence, noise))
+
+
+def calibrate(logits: Tensor, evidence: Evidence, *, steps: int = 12) -> Stack:
+    """The temperature of one member (N, C) that makes the given labels likeliest, without noise."""
+    noise = (
+        torch.eye(evidence.n_classes) * (1 - SMALLEST_NOISE) + SMALLEST_NOISE / evidence.n_classes
+    )
+    stored, weights = _stored_by_class([logits]), torch.ones(1)
+    likelihood = evidence.likelihood(noise)
+    for _ in range(steps):
+        before = weights
+        weights = _newton_step(stored, likelihood, weights)
+        if float((weights - before).abs()) <= 1e-3 * float(before):
+            break
+    probs = _probs(stored, weights)
     return Stack(weights, noise, probs, held_out_loss(probs, evidence, noise))
 
 
