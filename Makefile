@@ -5,7 +5,9 @@ PINS ?= constraints.txt
 TORCH ?= 2.13.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# Compiled as it is imported: a minute less than compiling all that is installed.
+# Compiled as it is imported: a minute less than compiling all that is installed. Container images
+# often forbid Python to write what it compiled: each process would then compile torch anew.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(PIP) install --no-compile -c $(PINS) --build-constraint $(PINS) -e
 MANIFEST := pyproject.toml $(PINS)
 RUN ?= csot-demo/run

@@ -23,7 +23,7 @@ from csot.cli.app import app
 from csot.cli.terminal import program
 from image_files import write_image
 
-ROWS = 500
+ROWS = 300
 FLIPPED = 0.2
 FILES = {
     "findings.csv",

@@ -43,12 +43,19 @@ def test_it_prints_the_address_and_ends_cleanly(big_run: Run) -> None:
 
 
 def test_nothing_heavy_is_imported() -> None:
-    code = "import csot.cli.review, csot.review, sys; print(*sys.modules)"
+    """Nor FastAPI for reading decisions, which `csot clean` does without the extra `review`."""
+    code = (
+        "import sys, csot.cli.review, csot.review.domain.decision_files; print(*sys.modules); "
+        "from csot.review import ReviewServer; print(*sys.modules)"
+    )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
     )
     heavy = {"torch", "sklearn", "scipy", "matplotlib", "PIL", "csot.clean", "csot.ot"}
-    assert heavy.isdisjoint(result.stdout.split())
+    decisions, server = (set(line.split()) for line in result.stdout.splitlines())
+    assert heavy.isdisjoint(server)
+    assert {"fastapi", "uvicorn"}.isdisjoint(decisions)
+    assert {"fastapi", "uvicorn"} <= server
 
 
 def test_what_cannot_work_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

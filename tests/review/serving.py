@@ -73,7 +73,7 @@ class Client:
     ) -> Answer:
         """Underscores in the names of headers become hyphens."""
         assert self.host is not None
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.cookie:
             given.setdefault("Cookie", self.cookie)
@@ -95,7 +95,7 @@ def serving(
     thread = threading.Thread(target=server.serve, args=(ready.set,))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(60)
         yield server, Client(f"http://127.0.0.1:{server.port}/?token={server.token}").enter()
     finally:
         server.stop()
@@ -148,4 +148,4 @@ class Nursery:
         for pipe in (self._parent.stdin, self._parent.stdout):
             if pipe is not None:
                 pipe.close()
-        self._parent.wait(10)
+        self._parent.wait(60)

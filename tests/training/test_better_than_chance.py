@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.runs import Run
@@ -105,6 +105,7 @@ def test_no_labels_among_the_held_out_rows() -> None:
     assert not check_held_out(torch.zeros(5, dtype=torch.int64), none, generator()).informative
 
 
+@settings(max_examples=25)
 @given(st.permutations(range(4)), st.integers(0, 10))
 def test_names_of_the_classes_do_not_matter(names: list[int], seed: int) -> None:
     predicted, labels = noisy_predictions(0.5, 0.5, 40, 4, seed)

@@ -5,4 +5,18 @@ is made), ``audit.json`` (when an audit is started), and on request or after an 
 ``verified.csv``, ``reviewed.csv``, ``reviewed_label_studio.json`` and ``decisions.csv``.
 """
 
-from csot.review.web.server import ReviewServer as ReviewServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from csot.review.web.server import ReviewServer
+
+__all__ = ["ReviewServer"]
+
+
+def __getattr__(name: str) -> object:
+    """Load the server when it is asked for: reading decisions needs neither it nor FastAPI."""
+    if name != "ReviewServer":
+        raise AttributeError(f"module 'csot.review' has no attribute {name!r}")
+    from csot.review.web.server import ReviewServer
+
+    return ReviewServer

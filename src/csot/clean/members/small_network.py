@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.optim.adamw import adamw
 
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
@@ -73,15 +74,8 @@ def fit_networks(
         torch.randn(n_folds, HIDDEN, n_classes, generator=generator) * 0.1 / HIDDEN**0.5,
         torch.zeros(n_folds, 1, n_classes),
     ]
-    adam = torch.optim.AdamW(
-        [
-            {"params": parts[0::2], "weight_decay": DECAY},
-            {"params": parts[1::2], "weight_decay": 0},
-        ],
-        lr=RATE,
-        betas=(0.9, 0.99),
-        fused=True,
-    )
+    moments = [torch.zeros_like(part) for part in (*parts, *parts)]
+    steps = [torch.zeros(()) for _ in parts]
     total = epochs * math.ceil(n / batch)
     step = 0
     for _ in range(epochs):
@@ -89,13 +83,40 @@ def fit_networks(
         for rows in torch.split(order, batch):
             step += 1
             rise, fall = step / (0.2 * total), (total - step) / (0.8 * total) + 1e-3
-            for group in adam.param_groups:
-                group["lr"] = RATE * min(rise, fall, 1.0)
             gradients = _gradients(parts, x[rows], mask[rows], likelihood[rows], generator)
-            for part, gradient in zip(parts, gradients, strict=True):
-                part.grad = gradient
-            adam.step()
+            _update(parts, gradients, moments, steps, RATE * min(rise, fall, 1.0))
     return Networks(*parts)
+
+
+def _update(
+    parts: list[Tensor],
+    gradients: list[Tensor],
+    moments: list[Tensor],
+    steps: list[Tensor],
+    rate: float,
+) -> None:
+    """One step of AdamW, in place; weights decay, biases do not.
+
+    As a function, because the class of that name imports the compiler of torch, which takes
+    more time than cleaning a small data set.
+    """
+    for first, decay in ((0, DECAY), (1, 0.0)):
+        adamw(
+            parts[first::2],
+            gradients[first::2],
+            moments[:4][first::2],
+            moments[4:][first::2],
+            [],
+            steps[first::2],
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.99,
+            lr=rate,
+            weight_decay=decay,
+            eps=1e-8,
+            maximize=False,
+        )
 
 
 def _gradients(
