@@ -33,8 +33,8 @@ from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.data.readers.training import read_path
 from csot.embed import Embedder, EmbeddingCache
 from csot.figures import Comparison, read_measured, results_table
-from csot.figures.comparison.files import cells_with_runs
-from csot.figures.history import read_history
+from csot.figures.comparison.comparison_files import cells_with_runs
+from csot.figures.records import read_history
 from csot.figures.verdicts.confusion import confusion
 from csot.nets.weights import read_weights
 from csot.report import write_report

@@ -215,7 +215,7 @@ def describe_plan(plan: ComparisonPlan) -> str:
 def say_comparison(found: Comparison, out: Path, has_sweep: bool, terminal: Terminal) -> None:
     """One table per noise: side by side they would not fit a terminal."""
     from csot.figures.comparison.comparison import rows_for
-    from csot.figures.comparison.table_formats import align
+    from csot.figures.comparison.table_model import align
 
     for name in found.noises:
         terminal.say()
@@ -235,7 +235,7 @@ def say_comparison(found: Comparison, out: Path, has_sweep: bool, terminal: Term
 def say_sweep(sweep: pd.DataFrame, terminal: Terminal) -> None:
     """One table per setting and method: values down, noises across."""
     from csot.figures.comparison.comparison import cell_text
-    from csot.figures.comparison.table_formats import NOTHING, align
+    from csot.figures.comparison.table_model import NOTHING, align
 
     for (setting, method), group in sweep.groupby(["setting", "method"], sort=False):
         noises, values = (list(dict.fromkeys(group[name])) for name in ("noise", "value"))

@@ -51,7 +51,7 @@ def table(
         from csot._core.errors import nearest
         from csot.figures.comparison.measured import read_measured
         from csot.figures.comparison.results_table import results_table
-        from csot.figures.comparison.table_formats import FORMATS
+        from csot.figures.comparison.table_model import FORMATS
 
         if form not in FORMATS:
             known = list(FORMATS)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from csot.data.noise import parse_noise
-from csot.figures.comparison.sweep import Change
+from csot.figures.comparison.comparison import Change
 from csot.methods import find_method, method_names
 from csot.methods.core.registry import ABLATIONS, find_ablation
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.solver.warm_digits import warm_digits
+from csot.figures.solver.snapshot_plans import warm_digits
 from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain, whole_numbers
 from csot.ot.arrays import as_tensor
 from csot.ot.numerics import ConvergenceWarning

@@ -11,8 +11,7 @@ import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.solver.mappings import BUDGETS
-from csot.figures.solver.solved import plan_of
-from csot.figures.solver.warm_digits import warm_digits
+from csot.figures.solver.snapshot_plans import plan_of, warm_digits
 from csot.figures.style import PAGE, Theme, matrix_panel, new_figure, plain
 from csot.ot.arrays import as_tensor
 from csot.ot.plan import Plan

@@ -9,14 +9,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.solver.plane import (
+from csot.figures.solver.mappings import (
     centroid_table,
     draw_mapping,
     mapping_legend,
     place,
     sample_table,
 )
-from csot.figures.solver.solved import plan_of
+from csot.figures.solver.snapshot_plans import plan_of
 from csot.figures.style import PAGE, Theme, bare, matrix_panel, new_figure
 from csot.runs.snapshots import Snapshot
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.records import titled_runs
 from csot.figures.style import COLUMN, Theme, new_figure, plain
-from csot.figures.titles import titled_runs
 from csot.figures.verdicts.confusion import Truth
 from csot.runs import Run
 from csot.runs.findings import CONFIDENCE, CORRECTED

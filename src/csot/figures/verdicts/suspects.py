@@ -11,8 +11,8 @@ import pandas as pd
 from csot._core.errors import clip
 from csot._core.pictures import Containment, PictureError, read_rgb
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.records import titled_runs
 from csot.figures.style import PAGE, Theme, new_figure
-from csot.figures.titles import titled_runs
 from csot.figures.verdicts.confusion import Truth
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, ID, IS_ISSUE, PREDICTED, SCORE

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.records import titled_runs
 from csot.figures.style import PAGE, Theme, new_figure, plain
-from csot.figures.titles import titled_runs
 from csot.figures.verdicts.confusion import Truth
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, NOTE, VERIFIED
