@@ -23,8 +23,7 @@ from csot.data.datasets.digits import read_digits
 from csot.data.noise import parse_noise
 from csot.figures.catalogue import DemoGroup
 from csot.runs.run import SUMMARY
-from csot.training.compare import Recipe, run_cells
-from csot.training.comparison_cells import ComparisonCell, list_cells
+from csot.training.compare import ComparisonCell, Recipe, list_cells, run_cells
 from csot.training.from_config import generator_for
 from csot.training.results import write_pictures
 

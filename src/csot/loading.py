@@ -22,7 +22,7 @@ from csot.data.readers.table import Columns
 from csot.data.readers.to_predict import Inputs
 from csot.data.samples import ImageFiles, InMemory, Samples, read_square
 from csot.runs import Run
-from csot.runs.predictions import Predicted
+from csot.runs.exports import Predicted
 from csot.training.predict import Predictor, Which
 
 Probabilities: TypeAlias = npt.NDArray[np.float32]

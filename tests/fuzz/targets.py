@@ -44,10 +44,10 @@ from csot.review.web.server import make_app
 from csot.runs import Run
 from csot.runs.snapshots import Snapshot, read_snapshot, write_snapshot
 from csot.runs.truth import write_truth
+from csot.training.config import parse_yaml
 from csot.training.predict import Predictor
 from csot.training.presets import read_preset
 from csot.training.train import train
-from csot.training.yaml_text import parse_yaml
 from figures.made_cells import write_cells
 from fuzz import mutate
 from fuzz.mutate import Mutator, as_zip, either

@@ -1,4 +1,4 @@
-"""Text of users and files, made safe to print on a terminal and to break in a page."""
+"""Text made safe to print on a terminal and to break in a page; durations and noise as text."""
 
 from __future__ import annotations
 
@@ -61,3 +61,19 @@ def _is_harmless(character: str) -> bool:
     return (
         character in KEPT or character in JOINERS or unicodedata.category(character) not in HIDDEN
     )
+
+
+WITHOUT_RATE = ("none", "matrix", "file")
+
+
+def canonical_noise(text: str) -> str:
+    """`sym:.90` -> `sym:0.9`, with options in alphabetical order; other texts as they are."""
+    kind, _, rest = text.strip().partition(":")
+    if kind in WITHOUT_RATE or not rest:
+        return text.strip()
+    number, *options = (part.strip() for part in rest.split(":"))
+    try:
+        rate = f"{float(number):g}"
+    except ValueError:
+        return text.strip()
+    return ":".join([kind, rate, *sorted(options)])

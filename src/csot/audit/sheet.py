@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import write_text
 from csot._core.errors import FileError, clip, listed, naming
-from csot._core.files import read_json
+from csot._core.files import read_json, write_text
 from csot.audit.design import AuditPlan, Population, Stratum, draw_plan, population_of
 from csot.audit.proposal import Audit
 from csot.runs import Run

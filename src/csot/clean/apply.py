@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot._core.atomic import atomic_path
-from csot._core.files import refuse_overlap
+from csot._core.files import atomic_path, refuse_overlap
 from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
 from csot.review.domain.decision_files import Decisions, read_decisions

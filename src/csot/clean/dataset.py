@@ -25,12 +25,13 @@ from csot.data import (
     Columns,
     DataError,
 )
-from csot.data.readers.frame import is_frame
+from csot.data.readers.read_data import is_frame
 from csot.embed.preparation import (
     Progress,
 )
 from csot.report import write_report
 from csot.runs import Run
+from csot.runs.exports import Predicted
 from csot.runs.findings import (
     CONFIDENCE,
     CORRECTED,
@@ -41,7 +42,6 @@ from csot.runs.findings import (
     suspicion_order,
 )
 from csot.runs.noise import NoiseEstimate
-from csot.runs.predictions import Predicted
 
 SHOWN_ROWS = 5
 """In a notebook."""

@@ -27,7 +27,7 @@ from csot.embed.preparation import (
     plan_embedding,
 )
 from csot.runs import Run
-from csot.runs.predictions import Predicted
+from csot.runs.exports import Predicted
 
 DESCRIPTIONS = {
     "images": "images",

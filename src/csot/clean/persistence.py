@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from csot._core.atomic import atomic_write
 from csot._core.errors import FileError, clip, reason
+from csot._core.files import atomic_write
 from csot.clean.explanation import Explanation, Judgement
 from csot.clean.features import Basis, Units
 from csot.clean.members.fourier import FourierMap, FourierPredictor

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from csot.figures import Comparison
-    from csot.training.compare import ComparisonPlan
-    from csot.training.comparison_cells import ComparisonCell
+    from csot.training.compare import ComparisonCell, ComparisonPlan
 
 UNSAID = ("quiet", "as_json", "jobs")
 SCORES = ("test_accuracy_last", "test_accuracy_best", "seconds")
@@ -267,7 +266,7 @@ def split_list(text: str, option: str) -> list[str]:
 
 def parse_values(pairs: Sequence[str]) -> dict[str, list[Any]]:
     """`epsilon=0.05,0.1` -> {"epsilon": [0.05, 0.1]}; values are YAML."""
-    from csot.training.yaml_text import parse_yaml
+    from csot.training.config import parse_yaml
 
     found: dict[str, list[Any]] = {}
     for pair in pairs:

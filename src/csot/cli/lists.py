@@ -141,8 +141,8 @@ def presets_show(
         require_training("csot presets")
         import yaml
 
+        from csot.training.config import parse_yaml
         from csot.training.presets import make_config, preset_text, read_preset
-        from csot.training.yaml_text import parse_yaml
 
         if method is None and noise is None:
             text = preset_text(name)

@@ -47,8 +47,8 @@ def table(
     Example: csot table main digits-compare --with-paper --format latex
     """
     with Terminal(quiet, as_json) as terminal:
-        from csot._core.atomic import write_text
         from csot._core.errors import nearest
+        from csot._core.files import write_text
         from csot.figures.comparison.measured import read_measured
         from csot.figures.comparison.results_table import results_table
         from csot.figures.comparison.table_model import FORMATS

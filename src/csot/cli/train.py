@@ -225,7 +225,7 @@ def require_training(command: str) -> None:
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     """`epochs=20` -> {"epochs": 20}; values are YAML."""
-    from csot.training.yaml_text import parse_yaml
+    from csot.training.config import parse_yaml
 
     found = {}
     for pair in pairs:
@@ -238,7 +238,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None:
     """Print the result in a few lines."""
-    from csot.runs.accuracies import measured_accuracies
+    from csot.runs.summary import measured_accuracies
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")

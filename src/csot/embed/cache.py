@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from csot._core.atomic import atomic_write, write_text
 from csot._core.errors import DataError, FileError
-from csot._core.files import open_zip, read_json, read_member, read_npy
+from csot._core.files import atomic_write, open_zip, read_json, read_member, read_npy, write_text
 from csot.embed.embedder import Embedder, Samples
 
 MATRIX, INDEX, PARTS = "embeddings.npy", "embeddings.json", "embeddings.parts"

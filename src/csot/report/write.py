@@ -24,10 +24,10 @@ from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
 from csot.report.sections import annotator_section, odd_data, odd_section
 from csot.report.thumbnails import has_pillow
 from csot.runs import Run, atomic_write
-from csot.runs.accuracies import measured_accuracies
 from csot.runs.oddities import find_oddities
 from csot.runs.rerun import clean_again
 from csot.runs.run import CORRECTED_TABLE, FINDINGS, LABEL_STUDIO
+from csot.runs.summary import measured_accuracies
 
 MAX_ROWS = 2000
 LISTED = 200

@@ -1,25 +1,30 @@
-"""Findings as others read them: the user's own table with a new column, and Label Studio tasks."""
+"""Tables for others: the user's own with a new column, Label Studio tasks, and predictions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import quoteattr
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from csot._core.files import atomic_write
 from csot._core.label_studio import CONTROL, LOCAL_FILES, SAMPLE_ID
 from csot.runs.findings import (
     CONFIDENCE,
     CORRECTED,
     GIVEN,
     IS_ISSUE,
+    PREDICTED,
     SCORE,
     STATUS,
     suspicion_order,
 )
-from csot.runs.tables import Kind, kind_of, text_column, to_text
+from csot.runs.tables import Kind, kind_of, text_column, to_text, write_csv, write_parquet
 
 PREVIOUS = f"previous_{CORRECTED}"
 
@@ -165,3 +170,65 @@ def _plain_rows(index: pd.Index, rows: pd.DataFrame | None) -> list[str]:
     names = [str(name) for name in rows.columns]
     cells = rows.reindex(index).itertuples(index=False, name=None)
     return ["\n".join(f"{n}: {v}" for n, v in zip(names, row, strict=True)) for row in cells]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions for M inputs.
+
+    Attributes
+    ----------
+    ids : list of str
+    class_names : list of str
+    probabilities : array of shape (M, C)
+    epoch : int or None
+        Epoch of the checkpoint; None where a cleaner predicted.
+    accuracy : float or None
+        Accuracy on the labels of the data, if there are any.
+    """
+
+    ids: list[str]
+    class_names: list[str]
+    probabilities: npt.NDArray[np.float32]
+    epoch: int | None = None
+    accuracy: float | None = None
+
+    def table(self) -> pd.DataFrame:
+        """Return a table: id, predicted_label, confidence, and prob_<class> per class."""
+        names = np.array(self.class_names, dtype=object)
+        columns = {
+            "id": self.ids,
+            PREDICTED: names[self.probabilities.argmax(1)],
+            CONFIDENCE: self.probabilities.max(1),
+        }
+        each = {f"prob_{name}": self.probabilities[:, c] for c, name in enumerate(names)}
+        return pd.DataFrame({**columns, **each})
+
+    def write(self, path: str | Path, *, excel_safe: bool = False) -> None:
+        """Write a .csv, .parquet or .npz file, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file; its suffix decides on the format.
+        excel_safe : bool
+            Disarm cells of a CSV file that a spreadsheet would run as formulas.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix == ".csv":
+            write_csv(path, self.table(), excel_safe=excel_safe)
+        elif suffix == ".parquet":
+            write_parquet(path, self.table())
+        elif suffix == ".npz":
+            names = np.array(self.class_names)
+            with atomic_write(path) as file:
+                np.savez(
+                    file,
+                    ids=np.array(self.ids),
+                    predicted_labels=names[self.probabilities.argmax(1)],
+                    probabilities=self.probabilities,
+                    class_names=names,
+                )
+        else:
+            raise ValueError(f"path {path}: the file must end in .csv, .parquet or .npz")

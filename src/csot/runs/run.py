@@ -12,9 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot._core.atomic import atomic_write, is_partial, remove_partials, write_text
 from csot._core.errors import FileError, clip, naming
-from csot._core.files import read_json, read_npy
+from csot._core.files import (
+    atomic_write,
+    is_partial,
+    read_json,
+    read_npy,
+    remove_partials,
+    write_text,
+)
 from csot.runs import exports, summary, tables
 from csot.runs.exports import corrected_table
 from csot.runs.findings import (

@@ -13,9 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import atomic_write
 from csot._core.errors import naming
-from csot._core.files import check_file
+from csot._core.files import atomic_write, check_file
 from csot.runs.findings import ID
 
 Kind = Literal["boolean", "integer", "float", "text"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from csot._core.errors import DataError
-from csot._core.noise_text import canonical_noise
+from csot._core.text import canonical_noise
 from csot.data.datasets.registry import read_training_data
 from csot.data.readers.table import Columns
 from csot.data.types import TrainingData

@@ -16,7 +16,7 @@ from csot._core.pictures import fault
 from csot.clean.judging import without_missing
 from csot.data import TableFeatures
 from csot.data.readers.network_samples import to_float32, warn_skipped
-from csot.data.readers.path import read_data
+from csot.data.readers.read_data import read_data
 from csot.data.readers.table import Columns
 from csot.data.readers.table_file import is_table
 from csot.data.readers.to_predict import Inputs, Wanted, labels_of, read_inputs

@@ -17,7 +17,6 @@ from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
-from csot.runs.accuracies import FURTHER, HELD_OUT
 from csot.runs.findings import (
     GIVEN,
     IS_ISSUE,
@@ -28,7 +27,7 @@ from csot.runs.findings import (
     findings_table,
 )
 from csot.runs.reasons import Verdicts, reasons
-from csot.runs.summary import count_findings, versions
+from csot.runs.summary import FURTHER, HELD_OUT, count_findings, versions
 from csot.runs.truth import write_truth
 from csot.training.config import RunConfig
 from csot.training.label_knowledge import CleanedRun, compare_predictions, disagreeing

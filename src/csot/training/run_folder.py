@@ -16,8 +16,8 @@ import yaml
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from csot._core.atomic import is_partial, write_text
 from csot._core.errors import require
+from csot._core.files import is_partial, write_text
 from csot.data.readers.table import Columns
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Predictions
@@ -26,9 +26,8 @@ from csot.runs.run import MARKER
 from csot.runs.snapshots import Snapshot, clear_partials, clear_snapshots, write_snapshot
 from csot.runs.tables import write_csv
 from csot.training.checkpoint import Checkpoints
-from csot.training.config import RunConfig, Strict
+from csot.training.config import RunConfig, Strict, read_yaml
 from csot.training.presets import checked
-from csot.training.yaml_text import read_yaml
 
 CONFIG = "config.yaml"
 INPUTS = "inputs.yaml"

@@ -13,7 +13,7 @@ from torch import Tensor
 from csot._core.errors import DataError, naming
 from csot._core.files import check_file, read_json, read_npy
 from csot.data.labels import checked_class_numbers
-from csot.data.noise.base import Noise
+from csot.data.noise.models import Noise
 from csot.data.types import TrainingData
 
 MATRIX_BYTES = 64 << 20

@@ -6,10 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from csot._core.errors import DataError, listed, nearest
-from csot.data.noise.base import Noise, NoNoise
-from csot.data.noise.by_class import Asymmetric, Map, Pick, Symmetric
 from csot.data.noise.from_file import LabelFile, Transition
-from csot.data.noise.instance import InstanceDependent
+from csot.data.noise.models import (
+    Asymmetric,
+    InstanceDependent,
+    Map,
+    Noise,
+    NoNoise,
+    Pick,
+    Symmetric,
+)
 
 FORMS = (
     "none, sym:RATE, sym-exclude:RATE, asym:RATE, pair:RATE, instance:RATE, matrix:FILE or "

@@ -14,7 +14,7 @@ from csot.data.columns import TableFeatures
 from csot.data.labels import class_names_of, encode
 from csot.data.readers.arrays import ArraySplits, read_array_splits
 from csot.data.readers.network_samples import common_size, samples_of, warn_skipped
-from csot.data.readers.path import read_data
+from csot.data.readers.read_data import read_data
 from csot.data.readers.table import Columns
 from csot.data.readers.table_file import is_table
 from csot.data.samples import Samples

@@ -15,7 +15,7 @@ from csot.figures.comparison.table_model import NOTHING, escape
 from csot.figures.records import read_history
 from csot.figures.style import LIGHT, new_figure, plain
 from csot.runs import Run
-from csot.runs.accuracies import HELD_OUT
+from csot.runs.summary import HELD_OUT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

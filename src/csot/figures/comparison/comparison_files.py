@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import atomic_write, write_text
+from csot._core.files import atomic_write, write_text
 from csot.figures.comparison.comparison import Comparison, draw_sweep, latex
 from csot.figures.comparison.measured import CELLS
 from csot.figures.comparison.page import comparison_page

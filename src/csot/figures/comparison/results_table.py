@@ -23,7 +23,7 @@ from csot.figures.comparison.table_model import (
     Row,
 )
 from csot.figures.paper import paper_table
-from csot.runs.accuracies import HELD_OUT
+from csot.runs.summary import HELD_OUT
 
 
 def results_table(

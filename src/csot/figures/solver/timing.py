@@ -17,8 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from csot._core.atomic import write_text
-from csot._core.files import read_json
+from csot._core.files import read_json, write_text
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.paper import paper_solver_seconds
 from csot.figures.style import PAGE, Theme, new_figure, plain

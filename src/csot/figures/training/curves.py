@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from csot._core.atomic import atomic_write
+from csot._core.files import atomic_write
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.records import Record, read_history, titles_of, training_records
 from csot.figures.style import COLUMN, DASHES, PAGE, Theme, new_figure, plain, whole_numbers

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import write_text
-from csot._core.files import read_json
+from csot._core.files import read_json, write_text
 from csot._core.label_studio import CONTROL, SAMPLE_ID
 from csot._core.pictures import Containment
 from csot.review.domain.catalogue import Bools, Catalogue, Ints, load_catalogue
