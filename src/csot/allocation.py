@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from csot.ot.arrays import Array, as_tensor
+from csot.ot.array_adapter import Array, as_tensor
 from csot.ot.plan import Plan
 from csot.ot.validate import checked_labels
 

@@ -28,10 +28,13 @@ from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
 from csot.clean.findings_text import describe, describe_duplicates
 from csot.clean.folds import check_groups, encode_groups, join_groups
-from csot.clean.inputs import checked_pred_probs, checked_prior, encode, index_of
-from csot.clean.labels import (
+from csot.clean.inputs import (
     EncodedLabels,
     check_same_index,
+    checked_pred_probs,
+    checked_prior,
+    encode,
+    index_of,
 )
 from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import CsotRounds

@@ -17,9 +17,8 @@ import pandas as pd
 from csot._core.files import refuse_overlap
 from csot.clean.apply import Applied, apply_corrections
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.inputs import ClassPrior
+from csot.clean.inputs import ClassPrior, as_array
 from csot.clean.judging import Judge, predict_with_cleaner
-from csot.clean.labels import as_array
 from csot.clean.steps import CleaningRequest, fit_and_write, judge_and_write
 from csot.data import (
     Columns,

@@ -14,7 +14,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from csot.clean.labels import as_array
+from csot.clean.inputs import as_array
 
 Integers = npt.NDArray[np.int64]
 

@@ -51,7 +51,7 @@ def ablations(quiet: NamesOnly = False, as_json: AsJson = False) -> None:
     """
     with Terminal(as_json=as_json) as terminal:
         require_training("csot ablations")
-        from csot.methods.core.registry import ABLATIONS, PLUS
+        from csot.methods.core.method_registry import ABLATIONS, PLUS
 
         facts = [
             {

@@ -56,7 +56,7 @@ def image_embedder_version(model: str = NAME) -> str:
     return f"{version(weights.wheel)}-{weights.side}-whole"
 
 
-def embed_images(
+def embed_by_efficientnet(
     paths: Sequence[Path | str], progress: bool = True, model: str = NAME, view: int = 0
 ) -> npt.NDArray[np.float32]:
     """Features (N, 1280), averaged over the image. Runs on a GPU where there is one.

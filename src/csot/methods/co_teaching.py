@@ -30,8 +30,7 @@ from csot.methods.core.contract import (
 )
 from csot.methods.core.networks import peer_logits
 from csot.methods.parts.losses import each_cross_entropy
-from csot.methods.parts.noise_rate import NoiseRate
-from csot.methods.parts.small_loss import mean_over, smallest
+from csot.methods.parts.small_loss import NoiseRate, mean_over, smallest
 
 LATE_BETA = 0.1
 """Adam's first beta in late epochs."""

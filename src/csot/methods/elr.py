@@ -24,8 +24,13 @@ from csot.methods.core.contract import (
     Steps,
     Stream,
 )
-from csot.methods.parts.early_learning import clipped_probs, regulariser, remember, target_posterior
-from csot.methods.parts.losses import cross_entropy
+from csot.methods.parts.losses import (
+    clipped_probs,
+    cross_entropy,
+    regulariser,
+    remember,
+    target_posterior,
+)
 
 TRAIN = Stream(Role.TRAIN)
 

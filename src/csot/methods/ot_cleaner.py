@@ -37,9 +37,8 @@ from csot.methods.core.contract import (
     Stream,
 )
 from csot.methods.parts.losses import cross_entropy, each_cross_entropy
-from csot.methods.parts.noise_rate import NoiseRate
-from csot.methods.parts.small_loss import mean_over, smallest
-from csot.ot.arrays import as_tensor
+from csot.methods.parts.small_loss import NoiseRate, mean_over, smallest
+from csot.ot.array_adapter import as_tensor
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from csot.ot.arrays import Array, as_tensor
+from csot.ot.array_adapter import Array, as_tensor
 from csot.ot.execution import OneShard, Reduce
 from csot.ot.problem import Marginals
 

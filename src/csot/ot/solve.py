@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from csot._core.threads import threads_for
-from csot.ot.arrays import Array, ArrayAdapter
+from csot.ot.array_adapter import Array, ArrayAdapter
 from csot.ot.coherence.operator import Similarity
 from csot.ot.execution import Execution, Reduce, borrow_workspace, reduction_over, without_autocast
 from csot.ot.gcg import Outcome, minimise

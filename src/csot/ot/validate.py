@@ -10,7 +10,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from csot.ot.arrays import ArrayAdapter, as_tensor, computing_device, floating
+from csot.ot.array_adapter import ArrayAdapter, as_tensor, computing_device, floating
 from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.knn import neighbour_graph
 from csot.ot.coherence.operator import (

@@ -20,9 +20,8 @@ from csot._core.text import breakable
 from csot.report import charts, confused_pairs, sections
 from csot.report.coded_findings import encode
 from csot.report.headline import headline
-from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
+from csot.report.rows import TEXT_LIMIT, clip, has_pillow, select_rows, show_rows, unbroken
 from csot.report.sections import annotator_section, odd_data, odd_section
-from csot.report.thumbnails import has_pillow
 from csot.runs import Run, atomic_write
 from csot.runs.oddities import find_oddities
 from csot.runs.rerun import clean_again

@@ -23,7 +23,7 @@ from csot.data.readers.table import Columns
 from csot.figures import Comparison, write_comparison
 from csot.figures.comparison.comparison import Change
 from csot.methods import find_method, method_names
-from csot.methods.core.registry import ABLATIONS, find_ablation
+from csot.methods.core.method_registry import ABLATIONS, find_ablation
 from csot.report import write_report
 from csot.runs import Run
 from csot.training.config import RunConfig

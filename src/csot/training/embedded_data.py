@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from csot._core.errors import DataError
-from csot.data.datasets.registry import balanced_rows
+from csot.data.datasets.core.dataset_registry import balanced_rows
 from csot.data.labels import class_names_of, encode
 from csot.data.readers.network_samples import to_float32
 from csot.data.readers.table import Columns

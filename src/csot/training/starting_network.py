@@ -25,8 +25,7 @@ from csot.data.readers.table import Columns
 from csot.embed import images as image_models
 from csot.embed import texts as text_models
 from csot.embed.preparation import medium_of
-from csot.nets.backbones import NETWORKS
-from csot.nets.build import build_network
+from csot.nets.build import NETWORKS, build_network
 from csot.nets.weights import network_of
 from csot.training.finetune import is_pretrained
 from csot.training.presets import preset_for

@@ -22,8 +22,7 @@ from csot.clean.annotators.quality import (
 )
 from csot.clean.annotators.votes import Votes, encode_votes, is_long, plain
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.inputs import check_probabilities
-from csot.clean.labels import check_same_index, encode_labels
+from csot.clean.inputs import check_probabilities, check_same_index, encode_labels
 from csot.ot import ConvergenceWarning
 
 Floats = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot.clean.labels import EncodedLabels, encode_labels
+from csot.clean.inputs import EncodedLabels, encode_labels
 
 Ints = npt.NDArray[np.int64]
 LONG = ("sample", "annotator", "label")

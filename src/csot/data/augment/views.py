@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from csot._core.errors import DataError, listed, nearest
-from csot.data.augment.augmix import AugMix
-from csot.data.augment.autoaugment import CIFAR10, IMAGENET, AutoAugment, RandAugment
+from csot.data.augment.autoaugment import CIFAR10, IMAGENET, AugMix, AutoAugment, RandAugment
 from csot.data.augment.crop import CentreCrop, CropFlip, Cutout, Padding, ResizedCrop, WindowFlip
 from csot.data.augment.pixels import Grey, Jitter
 from csot.data.augment.view_types import Draws as Draws

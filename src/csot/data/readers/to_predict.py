@@ -10,7 +10,7 @@ import torch
 
 from csot._core.errors import DataError, listed, nearest
 from csot.data.columns import TableFeatures
-from csot.data.datasets.registry import dataset_names, read_training_data
+from csot.data.datasets.core.dataset_registry import dataset_names, read_training_data
 from csot.data.labels import encode
 from csot.data.readers.arrays import is_array_folder
 from csot.data.readers.network_samples import samples_of, warn_skipped

@@ -12,7 +12,7 @@ import pandas as pd
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.solver.snapshot_plans import warm_digits
 from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain, whole_numbers
-from csot.ot.arrays import as_tensor
+from csot.ot.array_adapter import as_tensor
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.plan import Plan
 from csot.ot.solve import solve

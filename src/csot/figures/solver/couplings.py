@@ -13,7 +13,7 @@ from csot.figures.drawing import Drawing, Tables
 from csot.figures.solver.mappings import BUDGETS
 from csot.figures.solver.snapshot_plans import plan_of, warm_digits
 from csot.figures.style import PAGE, Theme, matrix_panel, new_figure, plain
-from csot.ot.arrays import as_tensor
+from csot.ot.array_adapter import as_tensor
 from csot.ot.plan import Plan
 from csot.runs.snapshots import Snapshot
 

@@ -13,8 +13,8 @@ import pandas as pd
 from csot._core.files import read_json, write_text
 from csot._core.label_studio import CONTROL, SAMPLE_ID
 from csot._core.pictures import Containment
-from csot.review.domain.catalogue import Bools, Catalogue, Ints, load_catalogue
 from csot.review.domain.ledger import CODES, UNDECIDED, Ledger, Person, consensus, touched
+from csot.review.domain.run_catalogue import Bools, Catalogue, Ints, load_catalogue
 from csot.review.domain.store import FILE, Store
 from csot.runs import Run
 from csot.runs.exports import image_path, medium_of, tasks

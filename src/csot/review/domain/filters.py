@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from csot.review.domain.catalogue import Bools, Catalogue, Ints
 from csot.review.domain.ledger import CODES, Person
+from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
 from csot.runs import STATUSES
 
 ODDITIES = ("conflict", "duplicate", "stranger", "rare")

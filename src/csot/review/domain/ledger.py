@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from csot.review.domain.catalogue import Bools, Catalogue, Ints
+from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
 from csot.review.domain.store import ACTIONS, UNDO, LogEntry, Store
 
 UNDECIDED = 0

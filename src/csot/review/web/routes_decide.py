@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from csot.review.domain import decision_files
-from csot.review.domain.catalogue import Catalogue
 from csot.review.domain.filters import Filter, parse_filter
 from csot.review.domain.ledger import Person
+from csot.review.domain.run_catalogue import Catalogue
 from csot.review.domain.session import Session
 from csot.review.domain.store import Action, Way
 from csot.review.web.pages import Pages
