@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import re
@@ -86,6 +87,11 @@ class Containment:
         if self._base is None:
             self._base = self._root.resolve()
         return path.resolve().is_relative_to(self._base)
+
+
+def has_pillow() -> bool:
+    """Whether Pillow is installed, without which images are shown as they are or not at all."""
+    return importlib.util.find_spec("PIL") is not None
 
 
 def read_file(path: Path, limit: int = MAX_BYTES) -> bytes:

@@ -36,6 +36,15 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(re.split(r"(?<=[_/.,:;-])(?=\w)", name))
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written; half a surrogate pair cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_texts(samples: Iterable[Any], name: str) -> list[str]:
     """The samples, if each is a text with something in it; ``name`` is for the error."""
     found = list(samples)

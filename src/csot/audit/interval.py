@@ -30,11 +30,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from csot.runs.noise import Z
+
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
-Z = 1.959963984540054
-"""Two-sided 95 % of the normal distribution."""
 BISECTIONS = 48
 
 

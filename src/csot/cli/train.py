@@ -145,7 +145,7 @@ def train(
         require_training("csot train")
         import csot
         from csot.data import Columns
-        from csot.training import Progress, Source
+        from csot.training import Source
         from csot.training.run_folder import is_first_process
 
         if not is_first_process():
@@ -195,15 +195,7 @@ def train(
                 force=force,
                 tensorboard=tensorboard,
                 excel_safe=excel_safe,
-                progress=Progress(
-                    epochs.on_step,
-                    epochs.on_epoch,
-                    epochs.on_start,
-                    epochs.on_ready,
-                    epochs.on_estimate,
-                    epochs.on_words,
-                    epochs.on_stage,
-                ),
+                progress=epochs.progress(),
             )
         if trained.summary:
             show_trained(trained.summary, out, terminal)

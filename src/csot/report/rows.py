@@ -6,7 +6,6 @@ Pictures are data URLs: large ones for the first rows, then smaller ones for as 
 from __future__ import annotations
 
 import base64
-import importlib.util
 import io
 import warnings
 from collections.abc import Sequence
@@ -17,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from csot._core.errors import clip
 from csot._core.pictures import (
     OUTSIDE,
     Containment,
     PictureError,
     decoded,
+    has_pillow,
     on_white,
     read_file,
     stretched,
@@ -55,10 +56,6 @@ class Thumbnails:
     """Missing, broken, or outside of the data folder."""
     left_out: int
     """Readable, but even the smallest size does not fit the budget."""
-
-
-def has_pillow() -> bool:
-    return importlib.util.find_spec("PIL") is not None
 
 
 def thumbnails(names: Sequence[str], allowed: Containment, budget: int) -> Thumbnails:
@@ -276,7 +273,3 @@ def _add_cells(data: dict[str, Any], run: Run, ids: list[str]) -> int:
 def unbroken(text: str) -> str:
     """A number and its per cent sign stay on one line."""
     return text.replace(" %", "\u00a0%")
-
-
-def clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -15,12 +15,13 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from csot._core.pictures import Containment
+from csot._core.errors import clip
+from csot._core.pictures import Containment, has_pillow
 from csot._core.text import breakable
 from csot.report import charts, confused_pairs, sections
 from csot.report.coded_findings import encode
 from csot.report.headline import headline
-from csot.report.rows import TEXT_LIMIT, clip, has_pillow, select_rows, show_rows, unbroken
+from csot.report.rows import TEXT_LIMIT, select_rows, show_rows, unbroken
 from csot.report.sections import annotator_section, odd_data, odd_section
 from csot.runs import Run, atomic_write
 from csot.runs.oddities import find_oddities

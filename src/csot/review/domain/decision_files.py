@@ -13,6 +13,7 @@ import pandas as pd
 from csot._core.files import read_json, write_text
 from csot._core.label_studio import CONTROL, SAMPLE_ID
 from csot._core.pictures import Containment
+from csot._core.text import is_unicode
 from csot.review.domain.ledger import CODES, UNDECIDED, Ledger, Person, consensus, touched
 from csot.review.domain.run_catalogue import Bools, Catalogue, Ints, load_catalogue
 from csot.review.domain.store import FILE, Store
@@ -69,7 +70,7 @@ def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool)
 def verified_csv(catalogue: Catalogue, found: ReviewOutcome) -> tuple[str, int, int]:
     """The text, how many rows it has, and how many ids no CSV in UTF-8 can hold."""
     rows = np.flatnonzero(found.label >= 0).tolist()
-    plain = [row for row in rows if _is_unicode(catalogue.ids[row])]
+    plain = [row for row in rows if is_unicode(catalogue.ids[row])]
     frame = pd.DataFrame(
         {
             "id": [catalogue.ids[row] for row in plain],
@@ -86,7 +87,7 @@ def votes_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
         (catalogue.ids[row], name, catalogue.names[person.label[row]])
         for name, person in sorted(people.items())
         for row in np.flatnonzero(person.label >= 0).tolist()
-        if _is_unicode(catalogue.ids[row])
+        if is_unicode(catalogue.ids[row])
     ]
     return csv_text(pd.DataFrame(cells, columns=["id", "annotator", "label"], dtype=object))
 
@@ -258,14 +259,6 @@ def _annotation(
         "was_cancelled": bool(no_label),
         "meta": {"reviewer": name},
     }
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # What people decided on a run, for those who do not review.

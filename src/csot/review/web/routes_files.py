@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import threading
 import warnings
@@ -14,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from csot._core.pictures import Containment, PictureError, decoded, read_file, stretched
+from csot._core.pictures import Containment, PictureError, decoded, has_pillow, read_file, stretched
 from csot.review.domain.session import Session
 from csot.review.web.pages import STATIC, Pages
 from csot.review.web.routes_browse import check_row
@@ -40,10 +39,6 @@ SIGNATURES: tuple[tuple[bytes, str], ...] = (
 class Picture:
     content: bytes
     kind: str
-
-
-def has_pillow() -> bool:
-    return importlib.util.find_spec("PIL") is not None
 
 
 def read_picture(allowed: Containment, name: str, small: bool) -> Picture:
