@@ -105,7 +105,7 @@ class DataError(FileError):
 
 
 class MissingExtraError(ImportError):
-    """A package is not installed; the message names the extra that brings it."""
+    """A package is not installed; the message names the extra that provides it."""
 
 
 class DataWarning(UserWarning):
@@ -113,7 +113,7 @@ class DataWarning(UserWarning):
 
 
 def require(module: str, extra: str, purpose: str) -> Any:
-    """The module, or an error that names the extra which brings it."""
+    """The module, or an error that names the extra that provides it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -46,7 +46,7 @@ def check_file(path: Path, limit: int | None = None) -> int:
 
 
 def check_expansion(path: Path, unpacked: int, held: int) -> None:
-    """Refuse what would unpack to far more than honest data of that size."""
+    """Refuse files that would unpack to far more than legitimate data of that size."""
     allowed = max(FLOOR, RATIO * held)
     if unpacked > allowed:
         raise FileError(
@@ -111,7 +111,7 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 @contextmanager
 def open_zip(path: Path, what: str, remedy: str = "") -> Iterator[zipfile.ZipFile]:
-    """The archive, once all of its members together have an honest size.
+    """The archive, once the total size of its members has been found plausible.
 
     `zipfile` never reads more of a member than its declared size, so the declaration is a bound.
     """
@@ -187,7 +187,7 @@ def _check_text(array: npt.NDArray[Any]) -> None:
     if array.dtype.kind == "U" and array.size:
         points = np.ascontiguousarray(array).view(f"{array.dtype.byteorder}u4")
         if int(points.max()) > sys.maxunicode:
-            raise ValueError("it holds characters that there are not")
+            raise ValueError("it holds code points that do not exist")
 
 
 PARTIAL = ".partial"

@@ -35,11 +35,11 @@ FORMATS = (
 BAND = 256
 """Lines of a picture that are worked on at once."""
 OUTSIDE = "it lies outside of the data folder"
-ALLOW_OUTSIDE = "`allow_outside` reads it all the same"
+ALLOW_OUTSIDE = "`allow_outside` reads it anyway"
 
 
 class PictureError(Exception):
-    """Why there is nothing to see."""
+    """A picture cannot be shown; the message says why."""
 
 
 class Containment:
@@ -95,7 +95,7 @@ def has_pillow() -> bool:
 
 
 def read_file(path: Path, limit: int = MAX_BYTES) -> bytes:
-    """A regular file of a bearable size; the last step must not be a link."""
+    """A regular file within the size limit; the last step must not be a link."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
     try:
@@ -167,7 +167,7 @@ def stretched(image: Image) -> Image:
 
 
 def on_white(image: Image) -> Image:
-    """Without transparency: what shines through is white."""
+    """Without transparency: transparent pixels become white."""
     from PIL import Image as images
 
     layer = image.convert("RGBA")

@@ -1,4 +1,4 @@
-"""The audit in Python: from findings to rows to verify, and back to what they say of all rows."""
+"""The audit in Python: from findings to rows to verify, and what they say about all rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AuditResult:
 
 
 def assess(plan: AuditPlan, population: Population, truth: Ints) -> AuditResult:
-    """From the verified class of each row of the plan, (n,); -1 where nobody can say.
+    """From the verified class of each row of the plan, (n,); -1 where unknown.
 
     Rows that were verified before this run are a stratum of their own that is known entirely.
     """
@@ -167,7 +167,7 @@ class Audit:
 
     @property
     def margin(self) -> float:
-        """How far the noise rate will be known, about: the expected half width of its interval."""
+        """How precisely the noise rate will be known: the expected half width of its interval."""
         return forecast(self.plan, self.population, len(self)).margin
 
     def margin_after(self, n_rows: int, labels: Any = None) -> float:
@@ -176,9 +176,9 @@ class Audit:
         return forecast(self.plan, self.population, n_rows, truth).margin
 
     def verified(self, labels: Any) -> npt.NDArray[np.object_]:
-        """(N,), None where nobody looked: what `LabelCleaner.fit` takes as ``verified``.
+        """(N,), None where not verified: what `LabelCleaner.fit` takes as ``verified``.
 
-        ``labels`` (n,) are in the order of the table, missing where nobody can say; or a Series or
+        ``labels`` (n,) are in the order of the table, missing where unknown; or a Series or
         dict by id.
         """
         found = np.full(len(self.population), None, dtype=object)
@@ -206,7 +206,7 @@ class Audit:
         if len(found) != len(self):
             raise ValueError(
                 f"labels has {len(found)} entries for {len(self)} rows of the audit: pass one for "
-                "each, None where nobody can say"
+                "each, None where unknown"
             )
         return found
 
@@ -228,7 +228,7 @@ def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: in
     """Choose rows to verify, so that few of them say much: a stratified random sample.
 
     ``findings`` is the table of `LabelCleaner.findings_` or of a run. Rows without a label, and
-    rows that are verified already, are not asked for. 50 to 200 rows are usual; an audit of more
+    rows that are verified already, are not chosen. 50 to 200 rows are usual; an audit of more
     rows begins with the same ones.
     """
     whole = isinstance(n_rows, int | np.integer) and not isinstance(n_rows, bool)

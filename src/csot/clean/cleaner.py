@@ -1,4 +1,4 @@
-"""``LabelCleaner``: which labels are wrong, what they should be, and a classifier that knows."""
+"""``LabelCleaner``: which labels are wrong, what they should be, and a robust classifier."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         From the rate if all overlap of the classes is real to that if labels said nothing beyond
         the features; narrower with verified rows, which then decide.
     doubt_ : float
-        How much of the overlap of the classes is put down to wrong labels: 0 none, 1 all that the
+        How much of the overlap of the classes is attributed to wrong labels: 0 none, 1 all that the
         clusters of the predictions do not support.
     noise_matrix_ : DataFrame
         p(given | true), rows true.
@@ -257,7 +257,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @_also_called(features="X", labels="y")
     def judge(self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None) -> pd.DataFrame:
-        """Verdicts on rows that were not there at ``fit``: a table like ``findings_``.
+        """Verdicts on rows that were not part of ``fit``: a table like ``findings_``.
 
         ``y`` holds labels of the classes of ``fit``, missing where none is given; ``verified`` as
         in ``fit``. Nothing is learned from these rows: the verdict on a row is the same whichever
@@ -330,7 +330,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return "\n".join(filter(None, [warning, text, duplicates]))
 
     def noise_summary(self) -> dict[str, Any]:
-        """The noise rate, how well it is known and why, as summary.json has it.
+        """The noise rate, how well it is known and why, as in summary.json.
 
         ``warning`` is what `fit` warned of, or empty.
         """

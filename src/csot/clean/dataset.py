@@ -86,7 +86,7 @@ class CleanRun(Run):
         return self.report_path
 
     def review(self, **options: Any) -> None:
-        """Decide in the browser until Ctrl-C; options as of `csot.review.ReviewServer`."""
+        """Decide in the browser until Ctrl-C; options as for `csot.review.ReviewServer`."""
         from csot.review import ReviewServer
 
         server = ReviewServer(self, **options)
@@ -94,11 +94,11 @@ class CleanRun(Run):
             server.serve(lambda: print(server.url, flush=True), browse=True)
 
     def apply(self, out: str | Path, **options: Any) -> Applied:
-        """Write the data set with corrected labels; options as of `apply_corrections`."""
+        """Write the data set with corrected labels; options as for `apply_corrections`."""
         return apply_corrections(self, out, **options)
 
     def predict(self, data: str | Path, **options: Any) -> Predicted:
-        """Labels for new data of the same kind; options as of `predict_with_cleaner`."""
+        """Labels for new data of the same kind; options as for `predict_with_cleaner`."""
         if not isinstance(data, str | Path):
             raise DataError(
                 f"data is a {type(data).__name__}: pass a path, or predict what is in memory by "
@@ -142,7 +142,7 @@ def clean_dataset(
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> CleanRun:
-    """Say which labels of a data set are wrong, what they should be, and how sure that is.
+    """Find which labels of a data set are wrong, what they should be, and how certain that is.
 
     The data is never changed. The run gets findings.csv, corrected.csv, report.html and more.
 
@@ -153,7 +153,7 @@ def clean_dataset(
         .parquet table; an .npz file, or a folder of .npy files, with features and labels; or a
         table or features in memory.
     out : path, optional
-        Folder of the run. An interrupted run goes on there; results of other data are refused.
+        Folder of the run. An interrupted run continues there; results of other data are refused.
         By default a temporary folder, until ``save`` is called.
     labels : (N,) array, optional
         Given labels of an array of features, None or NaN where there is none.

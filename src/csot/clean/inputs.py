@@ -39,7 +39,7 @@ class EncodedLabels:
 
 
 def as_array(labels: object) -> npt.NDArray[Any]:
-    """As NumPy has it, but whole numbers with gaps stay whole numbers."""
+    """As a NumPy array, but whole numbers with gaps stay whole numbers."""
     if isinstance(labels, pd.Series) and pd.api.types.is_extension_array_dtype(labels.dtype):
         return labels.to_numpy(dtype=object)
     return np.asarray(labels)
@@ -144,7 +144,9 @@ def encode_labels(
         )
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}: one label a row, shape (N,), is needed")
+        raise ValueError(
+            f"{name} has shape {array.shape}: one label per row, shape (N,), is needed"
+        )
     if array.dtype.kind == "f" and np.isinf(array).any():
         raise ValueError(f"Input y contains infinity: {name} must be class labels")
     if array.dtype.kind == "f":
@@ -271,7 +273,7 @@ def checked_prior(name: str, prior: Any, classes: npt.NDArray[Any]) -> torch.Ten
     return torch.from_numpy(array / array.sum())
 
 
-# What is known of the classes, in the order of the cleaner: the sorted labels.
+# What is known about the classes, in the order of the cleaner: the sorted labels.
 
 ClassPrior = str | Mapping[str, float]
 """`uniform`, or the share of each class by its name; shares need not sum to one."""

@@ -57,7 +57,9 @@ def compare(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs; else DATA-compare."),
+        typer.Option(
+            "--out", "-o", metavar="RUN", help="Folder of all runs; by default DATA-compare."
+        ),
     ] = None,
     noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
@@ -91,14 +93,14 @@ def compare(
         ),
     ] = False,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Runs at a time, each on one thread where there are several.")
+        int, typer.Option(min=1, help="Runs at the same time; with several, each uses one thread.")
     ] = 1,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run methods on the same data and noise, each by its own recipe, and put them side by side.
+    """Run methods on the same data and noise, each with its own recipe, and compare them.
 
-    What is finished in RUN is not run again; what was interrupted goes on.
+    Finished runs in RUN are not repeated; interrupted ones are resumed.
 
     Example: csot compare digits --methods cross_entropy,csot --noise sym:0.5 --seeds 0,1,2
     """
@@ -159,7 +161,7 @@ def compare(
 
 
 def as_typed(context: typer.Context) -> str:
-    """The command as it was typed, for compare.html; without what does not change the results."""
+    """The command as it was typed, for compare.html; only options that change the results."""
     arguments, options = [], []
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -206,8 +208,8 @@ def describe_plan(plan: ComparisonPlan) -> str:
             f"optimiser and network, not its own ({said})"
         )
     return (
-        f"{len(plan.cells)} runs; each method by its own recipe, as its section of the preset has "
-        f"it ({said}); --equal gives all of them the same epochs, optimiser and network"
+        f"{len(plan.cells)} runs; each method uses its own recipe, from its section of the "
+        f"preset ({said}); --equal gives all of them the same epochs, optimiser and network"
     )
 
 

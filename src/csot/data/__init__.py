@@ -1,4 +1,4 @@
-"""Readers: what a user has on disk -> `LabelledData`. Knows nothing of methods."""
+"""Readers: what a user has on disk -> `LabelledData`. Independent of methods."""
 
 from csot._core.errors import DataError as DataError
 from csot._core.errors import DataWarning as DataWarning

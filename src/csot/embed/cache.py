@@ -1,11 +1,11 @@
 """Embeddings kept by content: what did not change is not embedded again.
 
 `embeddings.npy` holds one row per different content, `embeddings.json` the hash of each row, the
-embedder, and size and time of the files, so that an unchanged file need not be read to be known.
-While embedding goes on, finished chunks lie in `embeddings.parts`; the next call takes them up.
+embedder, and size and time of the files, so that unchanged files are recognised unread.
+During embedding, finished chunks are in `embeddings.parts`; the next call continues from them.
 
 In a folder that several runs share, each write makes a matrix with a name of its own, which the
-index holds: rows of one are never looked up in the other, whoever writes in between.
+index holds: rows of one are never looked up in the other, even if another run writes in between.
 """
 
 from __future__ import annotations

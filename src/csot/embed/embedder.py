@@ -1,4 +1,4 @@
-"""What turns samples into features: ours, or a callable of the user's own.
+"""Embedders turn samples into features: built-in ones, or a callable of the user's own.
 
 ``csot.embed_images`` and ``csot.embed_texts`` are at the end.
 """

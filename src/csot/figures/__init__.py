@@ -1,4 +1,4 @@
-"""Figures and tables from plans and from the records of runs. Knows nothing of training."""
+"""Figures and tables from plans and from the records of runs. Independent of training."""
 
 from csot.figures.comparison.comparison import Comparison as Comparison
 from csot.figures.comparison.comparison_files import write_comparison as write_comparison

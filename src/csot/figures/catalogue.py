@@ -38,7 +38,7 @@ class Request:
     """What a user asks for besides the name of a figure."""
 
     runs: tuple[Path, ...] = ()
-    """Folders of runs, or folders that hold such."""
+    """Folders of runs, or folders that contain runs."""
     truth: Path | None = None
     """CSV with the columns id and true_label."""
     epoch: int | None = None
@@ -179,7 +179,7 @@ FIGURES: dict[str, Entry] = {
         demo="cleaning",
     ),
     "verified": Entry(
-        "what verified rows buy: noise rate and verdicts over their number",
+        "the effect of verified rows: noise rate and verdicts over their number",
         "truth",
         lambda request: verified(request.runs, request.truth),
         demo="verified",

@@ -2,7 +2,7 @@
 
     L = cross-entropy + lambda (1/B) sum_i log(1 - <t_i, p_i>)
 
-with t_i the running mean of the network's own predictions for sample i (`parts/early_learning`).
+with t_i the running mean of the network's own predictions for sample i (`parts/losses`).
 """
 
 from __future__ import annotations

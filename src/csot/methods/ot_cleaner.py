@@ -9,7 +9,7 @@ of smallest CE(p, y):
 
     loss = mean of CE(p, y) over D_small + mean of CE(p, u) over the others
 
-The original is given the noise rate r; here it is estimated in the warm-up (`parts/noise_rate`),
+The original is given the noise rate r; here it is estimated in the warm-up (`parts/small_loss`),
 unless `noise_rate` is set. The original renews its plan often at first and less often later; here
 at most once per epoch. P comes from the plain view, in the original from augmented views.
 """

@@ -1,4 +1,4 @@
-"""Networks: inputs -> logits and features. Knows no losses."""
+"""Networks: inputs -> logits and features. Independent of losses."""
 
 from csot._core.errors import NetworkError, NetworkWarning
 from csot.nets.build import NETWORKS, build_network

@@ -1,4 +1,4 @@
-"""What a command leaves behind: the findings table and the run folder. Knows no torch."""
+"""Results of a command: the findings table and the run folder. Without torch."""
 
 from csot._core.files import atomic_write as atomic_write
 from csot.runs.findings import FINDINGS_COLUMNS as FINDINGS_COLUMNS

@@ -1,4 +1,4 @@
-"""What else is odd about the samples of a run: duplicates, conflicts, strangers, rare classes."""
+"""What else is odd about the samples of a run: duplicates, conflicts, outliers, rare classes."""
 
 from __future__ import annotations
 

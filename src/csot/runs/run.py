@@ -93,7 +93,7 @@ class Run:
     def create(
         cls, path: str | Path, force: bool = False, *, source: Mapping[str, Any] | None = None
     ) -> Self:
-        """Make the folder, or go on in an unfinished run or in one of the same ``source``.
+        """Make the folder, or continue in an unfinished run or in one of the same ``source``.
 
         ``source`` is compared with the entry of that name in the summary of a finished run. A
         finished run of other data is refused; ``force`` empties it of its results (caches and

@@ -1,4 +1,4 @@
-"""Snapshots: what a network said of a few samples at one moment of its training.
+"""Snapshots: what a network said about a few samples at one moment of its training.
 
 A training run keeps some of them, bounded in number and size, in `snapshots/epoch-N.npz`. The plans
 of the relabelling can be solved again from them, and features drawn.

@@ -62,7 +62,7 @@ class Place:
     """Another run whose embeddings are taken over."""
 
     def embeddings(self, embedder: Embedder, name: str = "") -> EmbeddingCache:
-        """What is known of an embedder; `name` tells sets and views of a run apart."""
+        """What is known about an embedder; `name` tells sets and views of a run apart."""
         path = self.path
         if self.cache is None:
             folder = self.out / EMBEDDED / name if name else self.out
@@ -129,7 +129,7 @@ class Pending:
         return InMemory(to_float32(features, name))
 
     def _planned(self, name: str = "") -> PlannedEmbedding:
-        """The embedder, and what is known of it by now."""
+        """The embedder, and what is known about it by now."""
         return PlannedEmbedding(self.embedder, self.place.embeddings(self.embedder, name))
 
 

@@ -55,7 +55,7 @@ class RunInputs:
     def of(run: Path, facts: InputFacts, embedder: str | None = None) -> RunInputs:
         """By inputs.yaml; an error names the file."""
         prepared = None
-        with naming(run / INPUTS, "a description of the inputs", "train it anew"):
+        with naming(run / INPUTS, "a description of the inputs", "train it again"):
             table = None if facts.table is None else TableFeatures.from_dict(facts.table)
             if facts.prepared is not None:
                 prepared = Preparation.from_dict(facts.prepared)
@@ -163,7 +163,7 @@ class RunInputs:
             if planned.embedder.version != how.embedder_version:
                 raise DataError(
                     f"the embedder {how.embedder} has changed since {self.run} was made (other "
-                    "weights, preparation or code): train it anew"
+                    "weights, preparation or code): train it again"
                 )
             found = read_data(source, columns, root, fault, False, allow_outside, fitted=how.table)
             features, _ = features_of(found, planned, None, how)

@@ -104,7 +104,7 @@ class Predictor:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.inputs = RunInputs.of(self._path, self._facts, embedder)
         placeholder = empty_data(config.data, self._facts)
-        with naming(folder.path, "a run that can be built again", "train it anew"):
+        with naming(folder.path, "a run that can be built again", "train it again"):
             self._plain = make_views(placeholder, config.training.views).plain
             method = rebuilt(config, placeholder, found, backbone)
             self._method = method.to(self._device).eval()

@@ -204,7 +204,7 @@ def summary_of(
         "informative": informative,
         "warning": tested.words() if tested is not None and not tested.informative else "",
         "held_out": None if tested is None else tested.as_dict(),
-        # Nothing is known of the noise where the labels cannot be judged.
+        # Nothing is known about the noise where the labels cannot be judged.
         "noise_rate": estimated_noise_rate(posterior, labels) if informative is not False else None,
         "noise_matrix": estimated_noise_matrix(posterior, labels),
         "class_prior": posterior.mean(0),

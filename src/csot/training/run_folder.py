@@ -92,8 +92,8 @@ class RunFolder:
         if old.exists() and not force:
             if not resume:
                 raise ValueError(
-                    f"{self.path} holds a training run{self._reached()}: `resume` goes on with it, "
-                    "`force` starts anew, another `out` leaves it alone"
+                    f"{self.path} holds a training run{self._reached()}: `resume` continues it, "
+                    "`force` starts over, another `out` leaves it alone"
                 )
             self._check_same_settings(config)
         elif not old.exists() and (self.path / MARKER).exists() and self._is_used():

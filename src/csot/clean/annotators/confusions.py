@@ -86,7 +86,7 @@ class Habits:
 
     @staticmethod
     def none(n_annotators: int, n_classes: int) -> Habits:
-        """Everybody is like the common matrix."""
+        """All annotators follow the common matrix."""
         return Habits(np.zeros(n_annotators), np.zeros((n_annotators, n_classes)))
 
 

@@ -90,7 +90,7 @@ def find_consensus(
     """Find the true label of each sample from the votes of several annotators.
 
     Each annotator has a confusion matrix, shrunk to the common one as far as their votes are few;
-    a classifier of the samples, if there is one, has a say as far as the votes bear it out.
+    a classifier of the samples, if there is one, counts as far as the votes support it.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def find_consensus(
     n_fits : int
         How often the cleaner is fitted; each time to a better consensus.
     random_state : int
-        Of the cleaner.
+        Seed of the cleaner.
     """
     check_same_index(
         votes=None if is_long(votes) else votes,

@@ -30,7 +30,7 @@ MAX_ROUNDS = 500
 TOLERANCE = 1e-3
 """Largest change of a posterior at which EM has converged."""
 STRENGTH_ROUNDS = (2, 5, 9)
-"""Rounds that choose kappa and s anew; after the last they stay, or the grid they are chosen from
+"""Rounds that choose kappa and s again; after the last they stay, or the grid they are chosen from
 could keep EM from settling."""
 SHARPNESS = (0.05, 20.0)
 PRIOR_WEIGHT = 10.0

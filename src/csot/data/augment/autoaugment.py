@@ -102,7 +102,7 @@ FIXMATCH = (
 # AutoAugment and RandAugment: two operations for each image, other ones for each.
 #
 # A policy draws, for every image and both of its turns, an operation and one number: an angle, a
-# factor, a threshold. What turns, slants or shifts is brought to a matrix at once. The images that
+# factor, a threshold. Rotations, shears and shifts become a matrix at once. The images that
 # drew the same operation then undergo it together.
 
 TURNS = 2
@@ -217,7 +217,7 @@ def ladder(rules: Mapping[str, Ladder], steps: int) -> Tensor:
 def matrices(code: Tensor, value: Tensor, shape: tuple[int, int, int]) -> Tensor:
     """(count, turns, 2, 3): where in the old image the new pixels come from, as `warp` reads it.
 
-    Images turn about their middle, and slant from their upper left corner as in Pillow.
+    Images are rotated about their centre, and sheared from their upper left corner as in Pillow.
     """
     _, height, width = shape
     matrix = torch.eye(2, 3).repeat(*code.shape, 1, 1)

@@ -1,11 +1,11 @@
 """The three views of a data set: plain, weak and strong.
 
-    plain    the test transform: no chance
+    plain    the test transform: nothing random
     weak     a window at random, mirrored or not; for embeddings a little noise
     strong   such a window and a policy of AutoAugment or the like; for embeddings more noise,
              and features left out
 
-See `csot.data.augment.view_types` for how chance is kept apart from pixels.
+See `csot.data.augment.view_types` for how random choices are separated from pixels.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from csot.data.augment.view_types import Views as Views
 
 # The strong view of small grey images, such as 8x8 digits.
 #
-# A policy for photographs would destroy them: this one turns, slants and scales a little by one
+# A policy for photographs would destroy them: this one rotates, shears and scales a little by one
 # bilinear warp, changes the contrast, cuts a small hole and adds noise. Dark is the background.
 
 

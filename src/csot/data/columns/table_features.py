@@ -111,7 +111,7 @@ class TableFeatures:
     def encode(self, table: pd.DataFrame, where: str = "the table") -> Floats:
         """(N, D) before scaling: numbers and days without gaps, flags, one-hot columns, cycles.
 
-        Categories that were not there at `fit` count as the pooled ones. A missing column is an
+        Categories that did not occur in `fit` count as the pooled ones. A missing column is an
         error.
         """
         for name in self.names:

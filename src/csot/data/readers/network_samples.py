@@ -1,4 +1,4 @@
-"""Data that was read -> the samples that a network is shown."""
+"""Data that was read -> the samples that a network takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs to predict: what a network is to be shown, with or without labels."""
+"""Inputs to predict: the samples for a trained network, with or without labels."""
 
 from __future__ import annotations
 

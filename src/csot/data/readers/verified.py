@@ -1,4 +1,4 @@
-"""Decisions of people, fed back: verified labels and votes, as CSV or from Label Studio."""
+"""Human decisions read back: verified labels and votes, as CSV or from Label Studio."""
 
 from __future__ import annotations
 

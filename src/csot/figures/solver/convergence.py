@@ -42,7 +42,7 @@ def convergence(
     snapshot : Snapshot, optional
         By default 200 digits after a short warm-up on noisy labels.
     budget, epsilon : float
-        As of `csot.solve`; the paper's by default.
+        As in `csot.solve`; the paper's by default.
     coherences : tuple of float
         One line each; 1 is the paper's.
     """

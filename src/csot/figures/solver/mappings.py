@@ -215,9 +215,9 @@ def mappings(
     budgets : sequence of float
         One panel each.
     epsilon, coherence : float
-        As of `csot.solve`.
+        As in `csot.solve`.
     seed : int
-        Of t-SNE.
+        Seed of t-SNE.
     """
     found = warm_digits() if snapshot is None else snapshot
     points, centroids = place(found, seed)

@@ -64,11 +64,11 @@ def overview(
         Predictions and features of some samples; by default a toy problem of two classes, on which
         OT maps two neighbours to different centroids.
     similarity : optional
-        As of `csot.solve`.
+        As in `csot.solve`.
     epsilon, coherence : float
-        As of `csot.solve`.
+        As in `csot.solve`.
     seed : int
-        Of t-SNE, if the features have more than two dimensions.
+        Seed of t-SNE, if the features have more than two dimensions.
     """
     if snapshot is None:
         snapshot, similarity = toy_problem()

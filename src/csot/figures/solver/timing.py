@@ -175,7 +175,7 @@ def timing(
     kept : path, optional
         JSON file that measurements are kept in: what it holds is not measured again.
     repeats : int
-        Of which the fastest counts; one is enough where a problem takes ten seconds.
+        Measurements, of which the fastest counts; one is enough where a problem takes ten seconds.
     on_cell : callable
         Called with each measurement.
     """

@@ -43,7 +43,7 @@ def curves(
     measures : sequence of str
         Columns of metrics.csv.
     name : str
-        Of the files.
+        Name of the files.
     """
     records = training_records(runs)
     parts = [_joined(records, measure) for measure in measures]

@@ -34,7 +34,7 @@ def confusion(runs: Sequence[str | Path | Run], truth: Truth = None) -> Drawing:
     Parameters
     ----------
     runs : sequence of path or Run
-        Of training or cleaning, on the same data. The given labels are those of the first run, and
+        Runs of training or cleaning, on the same data. The given labels are those of the first run;
         at most three runs are drawn.
     truth : path or mapping, optional
         True labels by id; a training run on added noise knows them.
@@ -137,7 +137,7 @@ def noise_matrix(run: str | Path | Run, truth: Truth = None) -> Drawing:
     Parameters
     ----------
     run : path or Run
-        Of cleaning or training.
+        A run of cleaning or training.
     truth : path or mapping, optional
         True labels by id; without them only the estimate is drawn.
     """

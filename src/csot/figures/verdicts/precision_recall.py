@@ -28,7 +28,7 @@ def precision_recall(runs: Sequence[str | Path | Run], truth: Truth = None) -> D
     Parameters
     ----------
     runs : sequence of path or Run
-        Of cleaning or training.
+        Runs of cleaning or training.
     truth : path or mapping, optional
         True labels by id; a training run on added noise knows them.
     """

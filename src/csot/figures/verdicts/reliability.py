@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS = 10
-"""Of an interval of 95 %."""
 
 
 def reliability(
@@ -34,7 +33,7 @@ def reliability(
     Parameters
     ----------
     runs : sequence of path or Run
-        Of cleaning or training.
+        Runs of cleaning or training.
     truth : path or mapping, optional
         True labels by id; a training run on added noise knows them.
     bins : int

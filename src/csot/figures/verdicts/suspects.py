@@ -41,11 +41,11 @@ def suspects(
     Parameters
     ----------
     run : path or Run
-        Of cleaning or training, on images or texts.
+        A run of cleaning or training, on images or texts.
     truth : path or mapping, optional
-        True labels by id: says of each suggestion whether it is right.
+        True labels by id: says about each suggestion whether it is right.
     count : int
-        How many.
+        Number of samples.
     allow_outside : bool
         Read pictures that lie outside of the data folder.
     """

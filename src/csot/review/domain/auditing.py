@@ -19,7 +19,7 @@ SIZES = (50, 100, 200)
 
 @dataclass(frozen=True)
 class Offer:
-    """An audit of so many rows, and how far the noise rate would be known: half its interval."""
+    """A number of rows, and how precisely they would give the noise rate: half its interval."""
 
     rows: int
     margin: float
@@ -27,7 +27,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class State:
-    """How far the audit is."""
+    """Progress of the audit."""
 
     planned: int
     done: int
@@ -35,7 +35,7 @@ class State:
     result: AuditResult | None
     """None before the first label."""
     margin: float
-    """How far the noise rate will be known when all rows are done, by what is known so far."""
+    """How precisely the noise rate will be known when all rows are done, as far as can be told."""
     offers: list[Offer]
     """Longer audits."""
 

@@ -46,7 +46,7 @@ class ReviewOutcome:
     carried: Bools
     """Verified before this run, and not decided again."""
     discarded: Bools
-    """Somebody discarded the row, and nobody gave it a label."""
+    """The row was discarded, and no reviewer gave it a label."""
 
 
 def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool) -> ReviewOutcome:
@@ -95,8 +95,8 @@ def votes_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
 def reviewed_csv(catalogue: Catalogue, found: ReviewOutcome) -> str:
     """The user's table with ``corrected_label`` as it is after the review.
 
-    Where nobody decided, the label is the suggestion of the run; the column ``review`` tells the
-    two apart, and marks what reviewers were unsure of or disagree on, where the given label stays,
+    Without a decision, the label is the suggestion of the run; the column ``review`` tells the two
+    apart, and marks what reviewers were unsure of or disagree on, where the given label stays,
     and what they discarded, which has no label.
     """
     table = read_own_table(catalogue.run, catalogue.ids)

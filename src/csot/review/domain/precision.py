@@ -1,6 +1,6 @@
 """How often the suggestions are right, by the decisions on them.
 
-Decisions of a rule count for nothing here: nobody saw them. Within a band of confidence the rows
+Decisions of a rule do not count here: no person saw them. Within a band of confidence the rows
 decided are taken as a sample of the rest, k of n right:
 
     band:     Wilson's interval of k / n

@@ -1,4 +1,4 @@
-"""All that a page says of one row."""
+"""Everything that a page shows of one row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit: rows one by one without a suggestion, and what they say of all labels."""
+"""The audit: rows one by one without a suggestion, and what they say about all labels."""
 
 from __future__ import annotations
 

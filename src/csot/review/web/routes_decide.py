@@ -1,4 +1,4 @@
-"""What changes anything: decide, undo, accept all above a confidence; and files to download."""
+"""Routes that change something: decide, undo, accept all above a confidence; and exports."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         for row in sent.rows:
             check_row(session, row)
         if sent.way in ("rule", "audit"):
-            raise ValueError(f"way={sent.way} has an address of its own")
+            raise ValueError(f"way={sent.way} has a route of its own")
         wanted = _view(sent.view)  # before anything is saved: an error means that nothing was
         label = sent.label if sent.name is None else session.new_class(sent.name)
         saved = session.decide(sent.rows, sent.action, label, sent.way, sent.batch)

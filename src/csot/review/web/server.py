@@ -1,4 +1,4 @@
-"""The server: its addresses and errors, a socket, time limits, and a clean end."""
+"""The server: its addresses and errors, a socket, time limits, and a clean shutdown."""
 
 from __future__ import annotations
 
