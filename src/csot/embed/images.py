@@ -61,8 +61,8 @@ def embed_by_efficientnet(
 ) -> npt.NDArray[np.float32]:
     """Features (N, 1280), averaged over the image. Runs on a GPU where there is one.
 
-    ``model`` is "efficientnet-lite0", or "efficientnet-lite2", which is 1.5 times as slow. ``view`` is
-    0 for the whole image; see `csot.embed.images` for the others.
+    ``model`` is "efficientnet-lite0", or "efficientnet-lite2", 1.5 times as slow. ``view`` is 0 for
+    the whole image; see `csot.embed.images` for the others.
     """
     import torch
     from rich.progress import track
