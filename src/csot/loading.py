@@ -17,9 +17,9 @@ from csot._core.errors import DataError, listed, require
 from csot._core.pictures import channels_last, fault, picture_files
 from csot._core.text import check_texts
 from csot.clean.judging import DESCRIPTIONS, Judge, predict_with_judge
-from csot.data.readers.network_samples import to_float32
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.readers.to_predict import Inputs
+from csot.data.readers.training import to_float32
 from csot.data.samples import ImageFiles, InMemory, Samples, read_square
 from csot.runs import Run
 from csot.runs.exports import Predicted

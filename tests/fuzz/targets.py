@@ -28,7 +28,7 @@ from csot.data.datasets.cifar_n import read_cifar_n
 from csot.data.datasets.clothing1m import Clothing1MCounts, read_clothing1m
 from csot.data.datasets.core.source_files import unpack
 from csot.data.datasets.webvision import WebVisionCounts, read_webvision
-from csot.data.noise.from_file import read_label_file, read_matrix
+from csot.data.noise.parse import read_label_file, read_matrix
 from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.data.readers.training import read_path
 from csot.embed import Embedder, EmbeddingCache

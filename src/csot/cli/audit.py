@@ -94,7 +94,7 @@ def _tell_plan(run: Run, audit: Audit, out: Path | None, terminal: Terminal) -> 
 
     from csot.audit.design import GROUPS
     from csot.audit.sheet import write_sheet
-    from csot.runs.rerun import clean_again
+    from csot.runs.source import clean_again
 
     n_rows = len(audit)
     plan = audit.plan
@@ -131,7 +131,7 @@ def _tell_plan(run: Run, audit: Audit, out: Path | None, terminal: Terminal) -> 
 
 def _tell_results(run: Run, audit: Audit, path: Path, terminal: Terminal) -> None:
     from csot.audit.sheet import read_sheet
-    from csot.runs.rerun import clean_again
+    from csot.runs.source import clean_again
 
     labels, others = read_sheet(path, run, audit)
     if others:

@@ -16,7 +16,7 @@ from csot.cli.terminal import Terminal, program
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, STATUS
 from csot.runs.noise import NoiseEstimate
-from csot.runs.rerun import clean_command
+from csot.runs.source import clean_command
 
 CONFUSIONS = 5
 FACTS = (

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from csot._core.threads import threads_for
 from csot.ot.array_adapter import Array, ArrayAdapter
-from csot.ot.coherence.operator import Similarity
+from csot.ot.coherence.similarity import Similarity
 from csot.ot.execution import Execution, Reduce, borrow_workspace, reduction_over, without_autocast
 from csot.ot.gcg import Outcome, minimise
 from csot.ot.inner.dykstra import dykstra

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from csot.ot.array_adapter import ArrayAdapter, as_tensor, computing_device, floating
 from csot.ot.coherence.cosine import CosineCoherence
-from csot.ot.coherence.knn import neighbour_graph
-from csot.ot.coherence.operator import (
+from csot.ot.coherence.similarity import (
     FunctionSimilarity,
     MatrixSimilarity,
     Similarity,
     asymmetry,
+    neighbour_graph,
     symmetric_part,
 )
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms

@@ -30,7 +30,7 @@ from csot._core.pictures import (
 from csot.report.coded_findings import Bools, Coded, Ints
 from csot.runs import Run, findings
 from csot.runs.oddities import Oddities
-from csot.runs.own_table import read_cells
+from csot.runs.source import read_cells
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -25,8 +25,8 @@ from csot.report.rows import TEXT_LIMIT, select_rows, show_rows, unbroken
 from csot.report.sections import annotator_section, odd_data, odd_section
 from csot.runs import Run, atomic_write
 from csot.runs.oddities import find_oddities
-from csot.runs.rerun import clean_again
 from csot.runs.run import CORRECTED_TABLE, FINDINGS, LABEL_STUDIO
+from csot.runs.source import clean_again
 from csot.runs.summary import measured_accuracies
 
 MAX_ROWS = 2000

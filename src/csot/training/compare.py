@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import torch
 
 from csot.data.noise import parse_noise
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.figures import Comparison, write_comparison
 from csot.figures.comparison.comparison import Change
 from csot.methods import find_method, method_names

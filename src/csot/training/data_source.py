@@ -13,7 +13,7 @@ from typing import Any
 from csot._core.errors import DataError
 from csot._core.text import canonical_noise
 from csot.data.datasets.core.dataset_registry import read_training_data
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.runs import Run

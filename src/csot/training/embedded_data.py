@@ -17,9 +17,8 @@ import torch
 from csot._core.errors import DataError
 from csot.data.datasets.core.dataset_registry import balanced_rows
 from csot.data.labels import class_names_of, encode
-from csot.data.readers.network_samples import to_float32
-from csot.data.readers.table import Columns
-from csot.data.readers.training import Sets, assemble, read_sets
+from csot.data.readers.labelled_table import Columns
+from csot.data.readers.training import Sets, assemble, read_sets, to_float32
 from csot.data.samples import InMemory, Samples, StoredViews
 from csot.data.types import LabelledData, Matrix, TrainingData
 from csot.embed import Embedder, EmbeddingCache

@@ -15,11 +15,11 @@ from csot._core.errors import DataError, naming
 from csot._core.pictures import fault
 from csot.clean.judging import without_missing
 from csot.data import TableFeatures
-from csot.data.readers.network_samples import to_float32, warn_skipped
+from csot.data.readers.labelled_table import Columns
 from csot.data.readers.read_data import read_data
-from csot.data.readers.table import Columns
 from csot.data.readers.table_file import is_table
 from csot.data.readers.to_predict import Inputs, Wanted, labels_of, read_inputs
+from csot.data.readers.training import to_float32, warn_skipped
 from csot.data.samples import InMemory
 from csot.embed.embedder import confirmed_embedder
 from csot.embed.images import NETWORKS, read_pixels

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
 from csot.data.augment.view_types import ImageView, View
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.readers.to_predict import Inputs, Wanted
 from csot.data.samples import InMemory
 from csot.data.types import TrainingData

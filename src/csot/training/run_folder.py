@@ -18,7 +18,7 @@ from torch import Tensor
 
 from csot._core.errors import require
 from csot._core.files import is_partial, write_text
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Predictions
 from csot.runs import Run

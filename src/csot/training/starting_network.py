@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from csot._core.errors import DataError
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.embed import images as image_models
 from csot.embed import texts as text_models
 from csot.embed.preparation import medium_of

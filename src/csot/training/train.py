@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from csot._core.files import refuse_overlap
 from csot.data.noise import NoisyLabels, parse_noise
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
 from csot.figures import write_history
 from csot.methods.core.contract import Predictions

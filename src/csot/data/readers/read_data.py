@@ -15,7 +15,7 @@ from csot.data.columns import TableFeatures
 from csot.data.labels import check_classes, resolve_variants
 from csot.data.readers.arrays import is_array_folder, read_arrays
 from csot.data.readers.folder import read_image_folder
-from csot.data.readers.table import Columns, Reading, from_table, read_table, settle
+from csot.data.readers.labelled_table import Columns, Reading, from_table, read_table, settle
 from csot.data.readers.table_file import READ, TableFile, is_table
 from csot.data.types import LabelledData
 

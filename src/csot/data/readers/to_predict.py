@@ -13,10 +13,10 @@ from csot.data.columns import TableFeatures
 from csot.data.datasets.core.dataset_registry import dataset_names, read_training_data
 from csot.data.labels import encode
 from csot.data.readers.arrays import is_array_folder
-from csot.data.readers.network_samples import samples_of, warn_skipped
+from csot.data.readers.labelled_table import Columns
 from csot.data.readers.read_data import read_data
-from csot.data.readers.table import Columns
 from csot.data.readers.table_file import is_table
+from csot.data.readers.training import samples_of, warn_skipped
 from csot.data.samples import Kind, Samples
 from csot.data.types import LabelledData
 

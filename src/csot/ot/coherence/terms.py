@@ -21,7 +21,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from csot.ot.coherence.operator import Similarity
+from csot.ot.coherence.similarity import Similarity
 from csot.ot.execution import Reduce
 from csot.ot.numerics import dot, flush_, negligible
 

@@ -111,7 +111,7 @@ class Kernel:
         return ScalingState(log_v, w, row_mass, row_scale, column_sums)
 
     def log_u(self, state: ScalingState) -> Tensor:
-        """min(log a - log Kv, 0), or log a - log Kv if balanced: (B, N)."""
+        """log u = min(log a - log Kv, 0) (Eq. 14), or log a - log Kv if balanced: (B, N)."""
         log_u = self.marginals.log_a - self.shift - state.row_mass.log()
         return log_u if self.marginals.balanced else log_u.clamp_(max=0.0)
 

@@ -20,8 +20,8 @@ from csot.review.domain.store import FILE, Store
 from csot.runs import Run
 from csot.runs.exports import image_path, medium_of, tasks
 from csot.runs.findings import CORRECTED, GIVEN
-from csot.runs.own_table import read_own_table
 from csot.runs.run import LABEL_STUDIO
+from csot.runs.source import read_own_table
 from csot.runs.summary import dumps
 from csot.runs.tables import csv_text
 

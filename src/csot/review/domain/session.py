@@ -20,7 +20,7 @@ from csot.review.domain.precision import left_above
 from csot.review.domain.run_catalogue import Catalogue, load_catalogue
 from csot.review.domain.store import UNDO, Action, LogEntry, Store, Way
 from csot.runs import Run
-from csot.runs.own_table import read_cells
+from csot.runs.source import read_cells
 from csot.runs.tables import from_text, to_text
 
 NEIGHBOURS = 8

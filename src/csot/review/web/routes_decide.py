@@ -18,7 +18,7 @@ from csot.review.domain.session import Session
 from csot.review.domain.store import Action, Way
 from csot.review.web.pages import Pages
 from csot.review.web.routes_browse import check_row
-from csot.runs.rerun import clean_again
+from csot.runs.source import clean_again
 
 # What pages send, bounded and checked.
 

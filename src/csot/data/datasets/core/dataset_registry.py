@@ -17,7 +17,7 @@ from torch import Tensor
 
 from csot._core.errors import DataError, listed, nearest
 from csot.data import datasets
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.readers.training import read_path
 from csot.data.types import DATA_DIR, DatasetRequest
 from csot.data.types import TestSet as TestSet
