@@ -64,7 +64,7 @@ def pixels(paths: list[Path]) -> npt.NDArray[np.float32]:
 
 
 def demo_runs(group: DemoGroup, folder: Path, on_step: OnStep = lambda *_: None) -> DemoRuns:
-    """The runs of one group in ``folder``; what is finished there is not run again."""
+    """The runs of one group in `folder`; what is finished there is not run again."""
     if group in ("cleaning", "verified"):
         counts = VERIFIED[:1] if group == "cleaning" else VERIFIED
         return _cleaning(folder / "cleaning", counts, on_step)

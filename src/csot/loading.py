@@ -46,7 +46,7 @@ def load(
     backbone : nn.Module, optional
         Of a training run that started from a module in memory: that module.
     embedder : str, optional
-        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
+        Of a run with an embedder `package.module:callable`: that name, if you trust it.
 
     Returns
     -------

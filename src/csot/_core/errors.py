@@ -31,10 +31,10 @@ class FileError(ValueError):
 def naming(
     path: Path | str, what: str, remedy: str = "", kind: type[FileError] = FileError
 ) -> Iterator[None]:
-    """Turn any error of the block into a ``kind`` that names ``path``.
+    """Turn any error of the block into a `kind` that names `path`.
 
     Parsers raise nearly anything on a damaged file: the block should hold little besides their
-    call. A `FileError` that names ``path`` keeps its message; a missing package and Ctrl-C pass
+    call. A `FileError` that names `path` keeps its message; a missing package and Ctrl-C pass
     unchanged.
     """
     try:
@@ -89,7 +89,7 @@ def error_words(error: BaseException) -> str:
 
 
 def clip(text: str, limit: int = 80) -> str:
-    """At most ``limit`` characters."""
+    """At most `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -56,7 +56,7 @@ def check_expansion(path: Path, unpacked: int, held: int) -> None:
 
 
 def refuse_overlap(data: Path, out: Path) -> None:
-    """An error if the results ``out`` are or lie in ``data``, or the other way round.
+    """An error if the results `out` are or lie in `data`, or the other way round.
 
     One would overwrite the other.
     """
@@ -73,7 +73,7 @@ def refuse_overlap(data: Path, out: Path) -> None:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most ``limit`` bytes."""
+    """The content of a regular file of at most `limit` bytes."""
     check_file(path, limit)
     with naming(path, "a readable file"), open(path, "rb") as file:
         return file.read(limit)
@@ -148,7 +148,7 @@ def read_npy(path: Path, mapped: bool = False) -> npt.NDArray[Any]:
 
 
 def read_member(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
-    """The array ``name`` of an .npz file that `open_zip` opened."""
+    """The array `name` of an .npz file that `open_zip` opened."""
     info = archive.getinfo(f"{name}.npy")
     with naming(f"{path}: {name}", WHAT):
         with archive.open(info) as file:
@@ -196,7 +196,7 @@ PARTIAL = ".partial"
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A binary file that becomes ``path`` when the block ends without an error.
+    """A binary file that becomes `path` when the block ends without an error.
 
     Until then readers see the old file. The data are on the disk before the name changes.
     """
@@ -215,9 +215,9 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A free name beside ``path`` for a new file or folder, which becomes ``path`` at the end.
+    """A free name beside `path` for a new file or folder, which becomes `path` at the end.
 
-    Nothing is left behind if the block fails. Folders above ``path`` are made.
+    Nothing is left behind if the block fails. Folders above `path` are made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _partial(path)

@@ -116,7 +116,7 @@ def read_file(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 @contextmanager
 def decoded(source: Path | bytes, side: int) -> Iterator[Image]:
-    """The first frame with its pixels loaded; a JPEG may come smaller, but not below ``side``.
+    """The first frame with its pixels loaded; a JPEG may come smaller, but not below `side`.
 
     Size and format are checked before any pixel is decoded.
     """
@@ -250,7 +250,7 @@ PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 def picture_files(samples: Sequence[Any], stack: ExitStack, name: str = "inputs") -> list[Path]:
     """Paths of pictures; those in memory are written to a folder that the stack removes.
 
-    A sample is a path, a PIL image or a uint8 array (H, W, 3) or (H, W). ``name`` is what the
+    A sample is a path, a PIL image or a uint8 array (H, W, 3) or (H, W). `name` is what the
     samples are called in an error.
     """
     images = require("PIL.Image", "images", "reading images")

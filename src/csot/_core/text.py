@@ -46,7 +46,7 @@ def is_unicode(text: str) -> bool:
 
 
 def check_texts(samples: Iterable[Any], name: str) -> list[str]:
-    """The samples, if each is a text with something in it; ``name`` is for the error."""
+    """The samples, if each is a text with something in it; `name` is for the error."""
     found = list(samples)
     for row, text in enumerate(found):
         if not isinstance(text, str) or not text.strip():

@@ -64,7 +64,7 @@ def stratified_share(
     """theta for x, n and N (H,), which need not be whole numbers.
 
     A stratum without a judged row may hold any share: the interval says so, and the estimate takes
-    ``expected`` (H,) there, else one half.
+    `expected` (H,) there, else one half.
     """
     x, n, size = (np.asarray(a, dtype=np.float64) for a in (counted, judged, sizes))
     weight = size / size.sum()

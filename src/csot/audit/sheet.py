@@ -35,7 +35,7 @@ VERIFIED_LABEL = "verified_label"
 def read_plan(run: Run, row_of: Mapping[str, int]) -> AuditPlan | None:
     """The plan of these findings; None if there is none, or if the run was repeated since.
 
-    ``row_of`` gives the position in the findings by the text of the id.
+    `row_of` gives the position in the findings by the text of the id.
     """
     path = run.path / FILE
     if not path.exists():
@@ -86,7 +86,7 @@ def start_plan(
 
 
 def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | None:
-    """The audit of a run as it is, if there is one; with ``n_rows`` started or continued, and no
+    """The audit of a run as it is, if there is one; with `n_rows` started or continued, and no
     longer than that."""
     findings = run.read_findings()
     population, classes = population_of(findings)
@@ -100,7 +100,7 @@ def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | No
 
 
 def write_sheet(path: Path, run: Run, audit: Audit) -> None:
-    """A CSV with an empty column ``verified_label``, which `csot clean --verified` reads.
+    """A CSV with an empty column `verified_label`, which `csot clean --verified` reads.
 
     It shows neither the given nor the suggested label: they would influence whoever fills it in.
     """

@@ -1,4 +1,4 @@
-"""``apply_corrections``: the data of a run with corrected labels, in the form it came in."""
+"""`apply_corrections`: the data of a run with corrected labels, in the form it came in."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Applied:
     changes_path: Path
     changes: pd.DataFrame
     """One row per changed label: id, given_label, new_label, confidence, and whether people
-    (``reviewed``) or the run changed it, surely (``corrected``) or as the better guess
-    (``uncertain``)."""
+    (`reviewed`) or the run changed it, surely (`corrected`) or as the better guess
+    (`uncertain`)."""
     n_rows: int
 
 
@@ -49,7 +49,7 @@ def apply_corrections(
     A folder of images becomes a folder with one sub-folder per class; a table a table, and arrays
     arrays, of the same columns and names. What people decided in the review comes first, then what
     the run corrected. Discarded rows lose their label; images without one are left out. The list of
-    changes is written beside ``out``.
+    changes is written beside `out`.
 
     Parameters
     ----------

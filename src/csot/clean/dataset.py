@@ -1,4 +1,4 @@
-"""``clean_dataset``: from a folder, a table or arrays to a finished run. `csot clean` calls it."""
+"""`clean_dataset`: from a folder, a table or arrays to a finished run. `csot clean` calls it."""
 
 from __future__ import annotations
 
@@ -154,19 +154,19 @@ def clean_dataset(
         table or features in memory.
     out : path, optional
         Folder of the run. An interrupted run continues there; results of other data are refused.
-        By default a temporary folder, until ``save`` is called.
+        By default a temporary folder, until `save` is called.
     labels : (N,) array, optional
         Given labels of an array of features, None or NaN where there is none.
     label, text, image, id, group, annotator : str, optional
-        Columns of a table. With ``annotator`` a row is one vote, and ``id`` names the sample.
+        Columns of a table. With `annotator` a row is one vote, and `id` names the sample.
     features : sequence of str, optional
-        Feature columns of a table; by default all that describe a sample. With ``text`` or
-        ``image`` they are used beside it.
+        Feature columns of a table; by default all that describe a sample. With `text` or
+        `image` they are used beside it.
     root : path, optional
         Folder that the image paths of a table start from; else the table's own.
     embedder : str, optional
-        Turns images or texts into features: ``efficientnet-lite0``, ``hf:NAME``, or
-        ``package.module:callable``.
+        Turns images or texts into features: `efficientnet-lite0`, `hf:NAME`, or
+        `package.module:callable`.
     verified, votes : path, optional
         CSV files of decisions that are final (id, label), and of more opinions (id, annotator,
         label); or exports of Label Studio.
@@ -179,7 +179,7 @@ def clean_dataset(
     seed : int
         The result depends on the data and on it.
     force : bool
-        Replace the results of other data in ``out``.
+        Replace the results of other data in `out`.
     allow_outside : bool
         Read pictures that lie outside of the data folder, by absolute paths or links.
     excel_safe : bool
@@ -190,13 +190,13 @@ def clean_dataset(
         Called with the name of a stage, how much of it is done, and how much there is.
     announce : callable, optional
         Called with a line that says which columns of a table are used and which are ignored, once
-        it is read; it is also ``settings["uses"]`` of the summary.
+        it is read; it is also `settings["uses"]` of the summary.
 
     Returns
     -------
     CleanRun
-        With ``findings``, ``summary``, ``cleaner``, ``report()``, ``review()``, ``apply()``,
-        ``predict()`` and ``save()``.
+        With `findings`, `summary`, `cleaner`, `report()`, `review()`, `apply()`,
+        `predict()` and `save()`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What ``LabelCleaner`` is given, checked: labels, ids, probabilities and class priors.
+"""What `LabelCleaner` is given, checked: labels, ids, probabilities and class priors.
 
 Labels may be strings, numbers or pandas objects, some missing; they become class indices.
 """
@@ -82,7 +82,7 @@ def _plain(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def missing(
     labels: npt.NDArray[Any], classes: npt.NDArray[Any] | None = None
 ) -> npt.NDArray[np.bool_]:
-    """None, NaN, NaT; and -1 if it is not among the known ``classes``.
+    """None, NaN, NaT; and -1 if it is not among the known `classes`.
 
     With no classes known, -1 beside at least two other whole-number classes.
     """
@@ -131,7 +131,7 @@ def _unknown(name: str, label: Any, classes: npt.NDArray[Any]) -> ValueError:
 def encode_labels(
     name: str, labels: object, classes: npt.NDArray[Any] | None = None
 ) -> EncodedLabels:
-    """Encode labels (N,); with ``classes`` given, labels outside of them are an error."""
+    """Encode labels (N,); with `classes` given, labels outside of them are an error."""
     array = as_array(labels)
     if array.dtype.kind in "US":
         array = array.astype(object)
@@ -202,7 +202,7 @@ def index_of(
 def encode(
     labels: Any, verified: Any, classes: npt.NDArray[Any] | None = None
 ) -> tuple[EncodedLabels, npt.NDArray[np.int64]]:
-    """Encoded labels, and the verified class of each row or -1; all of ``classes`` if given."""
+    """Encoded labels, and the verified class of each row or -1; all of `classes` if given."""
     if labels is None:
         raise ValueError("requires y to be passed, but the target y is None: labels are needed")
     encoded = encode_labels("labels", labels, classes)

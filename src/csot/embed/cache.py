@@ -59,7 +59,7 @@ class _Stored:
 class EmbeddingCache:
     """The embeddings that `folder` keeps of one embedder. Nothing is written before `embed`.
 
-    With ``keep`` those of other samples stay, for a folder that several data sets share.
+    With `keep` those of other samples stay, for a folder that several data sets share.
     """
 
     def __init__(self, folder: Path, embedder: Embedder, root: Path, keep: bool = False) -> None:

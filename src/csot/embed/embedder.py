@@ -1,6 +1,6 @@
 """Embedders turn samples into features: built-in ones, or a callable of the user's own.
 
-``csot.embed_images`` and ``csot.embed_texts`` are at the end.
+`csot.embed_images` and `csot.embed_texts` are at the end.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
     """`package.module:callable`, or `hf:` and a name or folder of a model of transformers.
 
     For images also `timm:` and a name, or one of `NETWORKS`; for texts a name or folder of
-    sentence-transformers, with or without `hf:`. ``view`` is that of images that is embedded: see
+    sentence-transformers, with or without `hf:`. `view` is that of images that is embedded: see
     `csot.embed.images` and `has_views`.
     """
     if view and not has_views(medium, wanted):
@@ -161,8 +161,8 @@ def embed_images(
         Arrays are uint8, of shape (H, W, 3) or (H, W) each. Every image is scaled to the side that
         the network was trained on.
     embedder : str, optional
-        ``efficientnet-lite0`` (the default) or ``efficientnet-lite2``; ``hf:NAME`` or
-        ``hf:FOLDER``, a vision model of transformers; or ``package.module:callable``, from a list
+        `efficientnet-lite0` (the default) or `efficientnet-lite2`; `hf:NAME` or
+        `hf:FOLDER`, a vision model of transformers; or `package.module:callable`, from a list
         of paths to (N, D).
     progress : bool
         Whether to show a progress bar with the time left.
@@ -193,8 +193,8 @@ def embed_texts(
     texts : sequence of str
         Also a pandas Series or a NumPy array of them.
     embedder : str, optional
-        A name or folder of sentence-transformers, by default ``all-MiniLM-L6-v2``; or
-        ``package.module:callable``, from a list of texts to (N, D).
+        A name or folder of sentence-transformers, by default `all-MiniLM-L6-v2`; or
+        `package.module:callable`, from a list of texts to (N, D).
     progress : bool
         Whether to show a progress bar with the time left.
 

@@ -49,7 +49,7 @@ class Marginals:
 
     @cached_property
     def targets(self) -> Tensor:
-        """b, but 1 for classes without a share, whose column sum ``Kernel.evaluate`` sets to 1."""
+        """b, but 1 for classes without a share, whose column sum `Kernel.evaluate` sets to 1."""
         return self.b if self.without_share is None else self.b + self.without_share
 
     @cached_property
@@ -63,7 +63,7 @@ class Marginals:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be solved. How it is executed is in ``Execution``."""
+    """What is to be solved. How it is executed is in `Execution`."""
 
     log_probs: Tensor
     marginals: Marginals

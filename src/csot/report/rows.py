@@ -59,7 +59,7 @@ class Thumbnails:
 
 
 def thumbnails(names: Sequence[str], allowed: Containment, budget: int) -> Thumbnails:
-    """One picture per name in at most ``budget`` bytes; the first rows get the largest.
+    """One picture per name in at most `budget` bytes; the first rows get the largest.
 
     Pictures outside of the data folder are counted in a warning.
     """
@@ -90,7 +90,7 @@ def thumbnails(names: Sequence[str], allowed: Containment, budget: int) -> Thumb
 
 
 def thumbnail(path: Path, room: int) -> str | None:
-    """The largest size of at most ``room`` bytes, or the empty string if none is.
+    """The largest size of at most `room` bytes, or the empty string if none is.
 
     None if the file cannot be read: a report must not fail over a broken file.
     """
@@ -152,7 +152,7 @@ def suspicion_order(coded: Coded) -> Ints:
 
 
 def select_rows(coded: Coded, max_rows: int, odd: Oddities | None = None) -> Ints:
-    """At most ``max_rows`` rows, the most suspicious first.
+    """At most `max_rows` rows, the most suspicious first.
 
     Conflicts are always shown, up to a quarter of all; then come the first rows of each pair of
     labels, of the uncertain, of the rows without a label and of those with a note. The rest, at
@@ -220,7 +220,7 @@ class ShownRows:
 def show_rows(
     run: Run, coded: Coded, findings: pd.DataFrame, rows: Ints, allowed: Containment
 ) -> ShownRows:
-    """Columns of ``rows``. Scores and confidences are whole thousandths."""
+    """Columns of `rows`. Scores and confidences are whole thousandths."""
     ids = findings.index[rows]
     used = dict.fromkeys(["", *(coded.notes[row] for row in rows)])
     notes = {note: i for i, note in enumerate(used)}

@@ -37,7 +37,7 @@ class AnnotatorRow:
 
 @dataclass(frozen=True)
 class Annotators:
-    """Best first; ``hidden`` of them, from the middle, are left out."""
+    """Best first; `hidden` of them, from the middle, are left out."""
 
     rows: list[AnnotatorRow]
     number: int

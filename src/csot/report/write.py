@@ -43,8 +43,8 @@ def write_report(
     """Write report.html into the run and return its path.
 
     The file needs nothing else: styles, script, data and thumbnails are inside. At most
-    ``max_rows`` rows are embedded, the most suspicious ones; everything is counted over all rows.
-    Pictures outside of the data folder are embedded only with ``allow_outside``.
+    `max_rows` rows are embedded, the most suspicious ones; everything is counted over all rows.
+    Pictures outside of the data folder are embedded only with `allow_outside`.
     """
     if max_rows < 1:
         raise ValueError(f"max_rows must be at least 1, got {max_rows}")

@@ -32,11 +32,11 @@ PREVIOUS = f"previous_{CORRECTED}"
 def corrected_table(
     table: pd.DataFrame, findings: pd.DataFrame, label_column: str | None = None
 ) -> pd.DataFrame:
-    """A copy of ``table`` whose last column is ``corrected_label``, aligned by index.
+    """A copy of `table` whose last column is `corrected_label`, aligned by index.
 
-    Rows without a finding, such as skipped images, keep the label of ``label_column``, or stay
+    Rows without a finding, such as skipped images, keep the label of `label_column`, or stay
     empty without it. A column of that name from an earlier run stays, as
-    ``previous_corrected_label``.
+    `previous_corrected_label`.
     """
     if label_column is not None and label_column not in table:
         raise ValueError(f"the table has no column {label_column!r}, only {list(table.columns)}")
@@ -86,8 +86,8 @@ def tasks(
 ) -> list[dict[str, Any]]:
     """One task per finding, the most suspicious first: Label Studio shows them as they come.
 
-    ``samples`` and ``rows`` are aligned by id. Label Studio serves only folders below its document
-    root, not the root itself: images are addressed from the parent of ``image_root``.
+    `samples` and `rows` are aligned by id. Label Studio serves only folders below its document
+    root, not the root itself: images are addressed from the parent of `image_root`.
     """
     labelled = findings[GIVEN].notna()
     score = findings[SCORE].to_numpy(dtype=float)
@@ -131,7 +131,7 @@ def tasks(
 def image_address(path: str, image_root: Path) -> str:
     """What Label Studio loads the image from; nothing where there is no image.
 
-    ``path`` starts from ``image_root``, or is absolute.
+    `path` starts from `image_root`, or is absolute.
     """
     if not path:
         return ""
@@ -164,7 +164,7 @@ def labelling_config(medium: Medium, class_names: list[str]) -> str:
 
 
 def _plain_rows(index: pd.Index, rows: pd.DataFrame | None) -> list[str]:
-    """``column: value`` lines, or the id where nothing else is known."""
+    """`column: value` lines, or the id where nothing else is known."""
     if rows is None:
         return [f"id: {value}" for value in index]
     names = [str(name) for name in rows.columns]

@@ -42,7 +42,7 @@ class NoiseEstimate:
         )
 
     def range_words(self, before: str = "") -> str:
-        """Such as ``between 2 % and 33 %``, after ``before``; empty without an interval."""
+        """Such as `between 2 % and 33 %`, after `before`; empty without an interval."""
         if self.interval is None:
             return ""
         low, high = (_per_cent(value) for value in self.interval)
@@ -97,7 +97,7 @@ Z = 1.959963984540054
 
 
 def wilson_interval(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share, from ``hits`` of ``count``."""
+    """Wilson's 95 % interval of a share, from `hits` of `count`."""
     share = hits / count
     denominator = 1 + Z**2 / count
     middle = (share + Z**2 / (2 * count)) / denominator

@@ -19,9 +19,9 @@ from csot.runs.tables import read_text_csv
 
 
 def read_own_table(run: Run, ids: Sequence[str], columns: int | None = None) -> pd.DataFrame | None:
-    """Cells as text, indexed by id; None if the run has no table that contains all ``ids``.
+    """Cells as text, indexed by id; None if the run has no table that contains all `ids`.
 
-    ``columns`` bounds how many columns are read, from the left; a column of ids is always among
+    `columns` bounds how many columns are read, from the left; a column of ids is always among
     them.
     """
     path = run.path / CORRECTED_TABLE
@@ -39,9 +39,9 @@ def read_own_table(run: Run, ids: Sequence[str], columns: int | None = None) -> 
 
 
 def read_cells(run: Run, ids: Sequence[str], columns: int | None = None) -> pd.DataFrame | None:
-    """What describes each row, in the order of ``ids``, without its labels.
+    """What describes each row, in the order of `ids`, without its labels.
 
-    ``columns`` as in `read_own_table`. None if there is nothing beside the id.
+    `columns` as in `read_own_table`. None if there is nothing beside the id.
     """
     table = read_own_table(run, ids, columns)
     if table is None:
@@ -67,7 +67,7 @@ def _id_column(names: list[str], settings: Mapping[str, Any]) -> str | None:
 
 
 def clean_again(run: Run, decisions: Path, option: str = "--verified") -> str:
-    """`csot clean ... --verified FILE`; ``option`` is the one that takes the decisions."""
+    """`csot clean ... --verified FILE`; `option` is the one that takes the decisions."""
     return shlex.join([*clean_command(run), option, str(decisions)])
 
 

@@ -45,9 +45,9 @@ def read_truth(path: Path) -> dict[str, str]:
 
 
 def judged_labels(run: Run, truth: Mapping[Any, Any] | Path | None = None) -> pd.DataFrame:
-    """The findings of the rows whose true label is known, with a column ``true_label``.
+    """The findings of the rows whose true label is known, with a column `true_label`.
 
-    ``truth`` is a file, or a mapping from ids to labels; by default true_labels.csv of the run.
+    `truth` is a file, or a mapping from ids to labels; by default true_labels.csv of the run.
     Labels are text, and empty where none was given.
     """
     findings = run.read_findings()

@@ -216,7 +216,7 @@ def compare(
     seeds : sequence of int
     vary : dict, optional
         Values of settings, each varied while the others stay as they are:
-        ``{"csot.epsilon": [0.05, 0.1]}``. A key such as "csot.epsilon" is for one method only;
+        `{"csot.epsilon": [0.05, 0.1]}`. A key such as "csot.epsilon" is for one method only;
         other methods are then run once.
     preset : str, optional
         A preset or a .yaml file; by default the one named like the data, if any. A method that it
@@ -226,7 +226,7 @@ def compare(
     settings : dict, optional
         Changes to the preset; a key such as "csot.epsilon" is for one method only.
     source, machine : optional
-        As for `csot.train`; embeddings are kept in ``out`` for all runs, unless `source` has a
+        As for `csot.train`; embeddings are kept in `out` for all runs, unless `source` has a
         `cache`.
     equal : bool
         Give all methods the epochs, optimiser and network of the preset, rather than those of

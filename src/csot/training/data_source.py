@@ -35,7 +35,7 @@ class Source:
     Parameters
     ----------
     data_dir : Path, optional
-        Folder of the named data sets; by default ``./data``.
+        Folder of the named data sets; by default `./data`.
     test : Path, optional
         Test data of the same kind as the training data.
     columns : Columns, optional

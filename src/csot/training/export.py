@@ -83,7 +83,7 @@ def export(
     checkpoint : {"last", "best"}
         The last epoch, or the best one on the noisy held-out labels.
     data_dir : Path, optional
-        Folder of the named data sets, to check with; by default ``./data``.
+        Folder of the named data sets, to check with; by default `./data`.
     force : bool
         Replace files.
 

@@ -57,11 +57,11 @@ def predict(
     columns, root : optional
         Columns of a table, and the folder that its image paths are relative to.
     data_dir : Path, optional
-        Folder of the named data sets; by default ``./data``.
+        Folder of the named data sets; by default `./data`.
     allow_outside : bool
         Read images that lie outside of the data folder.
     embedder : str, optional
-        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
+        Of a run with an embedder `package.module:callable`: that name, if you trust it.
 
     Returns
     -------
@@ -83,7 +83,7 @@ class Predictor:
     backbone : nn.Module, optional
         The module that was trained, if it was passed to `csot.train`.
     embedder : str, optional
-        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
+        Of a run with an embedder `package.module:callable`: that name, if you trust it.
     """
 
     def __init__(

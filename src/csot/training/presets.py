@@ -133,14 +133,14 @@ def make_config(
     data : str
         Name or path of the data.
     method : str
-        One of ``csot.methods.method_names()``.
+        One of `csot.methods.method_names()`.
     preset : str, optional
         A preset of the package, or a .yaml file.
     noise : str
         Noise to add to the labels.
     seed : int
     overrides : dict, optional
-        Changes by key: ``training.epochs``, or its end, ``epochs``, if that is unambiguous.
+        Changes by key: `training.epochs`, or its end, `epochs`, if that is unambiguous.
     machine : dict, optional
         Accelerator, devices, precision, compile.
     own_training : bool

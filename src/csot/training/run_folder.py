@@ -218,13 +218,13 @@ def snapshot_epochs(epochs: int) -> frozenset[int]:
 
 
 def snapshot_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """At most ``count`` of the rows trained on, at random, in ascending order."""
+    """At most `count` of the rows trained on, at random, in ascending order."""
     chosen = torch.randperm(len(rows), generator=generator)[:count]
     return rows[chosen.sort().values]
 
 
 def snapshot_writer(folder: Path, data: TrainingData) -> Callable[[int, Tensor, Predictions], None]:
-    """A function that writes the snapshot of an epoch to ``folder``."""
+    """A function that writes the snapshot of an epoch to `folder`."""
     clear_partials(folder)
 
     def write(epoch: int, rows: Tensor, seen: Predictions) -> None:

@@ -68,7 +68,7 @@ class AnnotatorFit:
 
 
 def fit(pairs: Pairs, votes: Floats, log_probs: Floats | None, verified: Ints) -> AnnotatorFit:
-    """EM from the shares of the votes (N, C); ``verified`` (N,) is -1 where unknown."""
+    """EM from the shares of the votes (N, C); `verified` (N,) is -1 where unknown."""
     n_samples, n_classes = votes.shape
     prior = Prior(
         np.zeros((n_samples, n_classes)) if log_probs is None else log_probs,

@@ -66,7 +66,7 @@ class Learner(Protocol):
 
     @property
     def name(self) -> str:
-        """As in ``LabelCleaner(members=...)``."""
+        """As in `LabelCleaner(members=...)`."""
 
     @property
     def stage(self) -> str:

@@ -43,9 +43,9 @@ def fit_probes(
     tolerance: float = 1e-5,
     trusted: Tensor | None = None,
 ) -> Tensor:
-    """Weights (D, K, C) of K probes, from ``start``; L-BFGS, preconditioned by the variances.
+    """Weights (D, K, C) of K probes, from `start`; L-BFGS, preconditioned by the variances.
 
-    Rows whose likelihood is the same for every class train nothing, nor do those that ``trusted``
+    Rows whose likelihood is the same for every class train nothing, nor do those that `trusted`
     (N, K) leaves out.
     """
     rows = basis.rows

@@ -34,9 +34,9 @@ SAMPLED = 64
 def samples_of(
     data: LabelledData, size: int | None, where: str | Path, cache: Path | None = None
 ) -> Samples:
-    """Images of ``size`` pixels, else of their common size; or features.
+    """Images of `size` pixels, else of their common size; or features.
 
-    Scaled images are kept in the folder ``cache``, if there is one.
+    Scaled images are kept in the folder `cache`, if there is one.
 
     Columns of a table that are all plain numbers are left as they are; others are scaled.
     """

@@ -29,7 +29,7 @@ class Tick:
 def nice_ticks(
     low: float, high: float, *, whole: bool = False, inside: bool = False
 ) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten that cover the range, or lie ``inside`` it."""
+    """Multiples of 1, 2 or 5 times a power of ten that cover the range, or lie `inside` it."""
     span = max(high - low, 1e-9 if not whole else 1.0)
     power = 10.0 ** np.floor(np.log10(span / TICKS))
     steps = [step * power for step in (1, 2, 5, 10)]
@@ -59,7 +59,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One noise. ``others`` is the range of all methods as an outline."""
+    """One noise. `others` is the range of all methods as an outline."""
 
     noise: str
     curves: list[Curve]
@@ -69,7 +69,7 @@ class Panel:
 
 
 def comparison_page(comparison: Comparison, out: Path, command: str, curves: dict[str, str]) -> str:
-    """``curves`` are columns of metrics.csv and their titles."""
+    """`curves` are columns of metrics.csv and their titles."""
     ranked = {noise: comparison.ranked(noise) for noise in comparison.noises}
     first = next((table["method"].iloc[0] for table in ranked.values() if len(table)), "")
     figures = {title: draw_panels(comparison.histories, name) for name, title in curves.items()}
@@ -94,7 +94,7 @@ def comparison_page(comparison: Comparison, out: Path, command: str, curves: dic
 
 
 def draw_panels(histories: Mapping[tuple[str, str, int], pd.DataFrame], column: str) -> list[Panel]:
-    """A panel for each noise, all on the same scale; empty where no run measured ``column``."""
+    """A panel for each noise, all on the same scale; empty where no run measured `column`."""
     shown = {
         key: 100 * frame.set_index("epoch")[column].dropna()
         for key, frame in histories.items()
@@ -191,7 +191,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """One noise; ``label_y`` is where its name does not hide another one."""
+    """One noise; `label_y` is where its name does not hide another one."""
 
     noise: str
     points: list[Point]

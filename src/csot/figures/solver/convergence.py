@@ -67,7 +67,7 @@ def convergence(
 
 
 def draw_convergence(plans: Mapping[str, Plan]) -> Drawing:
-    """Your own plans, by title: their ``objective_trace``."""
+    """Your own plans, by title: their `objective_trace`."""
     parts = []
     for title, plan in plans.items():
         trace = as_tensor("plans", plan.objective_trace).double().cpu().numpy()

@@ -89,7 +89,7 @@ def draw_mapping(
 ) -> None:
     """Dots and stars coloured by class; a line for each link, dashed where it is wrong.
 
-    ``links`` has the columns sample, class and strength (from 0 to 1).
+    `links` has the columns sample, class and strength (from 0 to 1).
     """
     at, stars = samples.set_index("sample"), centroids.set_index("class")
     _draw_links(axis, at, stars, links, theme)

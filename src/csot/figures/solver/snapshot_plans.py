@@ -22,7 +22,7 @@ SEED = 0
 
 @cache
 def warm_digits(rows: int = ROWS, seed: int = SEED) -> Snapshot:
-    """``rows`` random digits: features and predictions of a small network, given and true labels.
+    """`rows` random digits: features and predictions of a small network, given and true labels.
 
     The network (64 - 32 - 10) is trained for a second on all digits, with symmetric noise of 50 %:
     as in the paper's figures it separates some classes and still confuses others.

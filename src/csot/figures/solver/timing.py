@@ -87,7 +87,7 @@ def measure(
     repeats: int = REPEATS,
     on_cell: Callable[[Cell], None] = lambda cell: None,
 ) -> list[Cell]:
-    """Measure what ``kept`` does not hold yet, and keep it there: an interruption loses one cell.
+    """Measure what `kept` does not hold yet, and keep it there: an interruption loses one cell.
 
     Measurements of another machine, thread count or version of torch are not taken over.
     """

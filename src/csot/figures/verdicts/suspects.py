@@ -36,7 +36,7 @@ def suspects(
     count: int = COUNT,
     allow_outside: bool = False,
 ) -> Drawing:
-    """The flagged samples of lowest ``label_score``, with the label that the run suggests.
+    """The flagged samples of lowest `label_score`, with the label that the run suggests.
 
     Parameters
     ----------

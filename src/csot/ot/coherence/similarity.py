@@ -1,9 +1,9 @@
 """Similarity between samples as an operator: S X without forming the N x N matrix S.
 
 The solver keeps samples on the last axis, so an operator maps (B, K, N) to (B, K, N):
-``(S X)_bki = sum_j S_bij X_bkj``, with S symmetric and zero on the diagonal. S is a matrix, a
+`(S X)_bki = sum_j S_bij X_bkj`, with S symmetric and zero on the diagonal. S is a matrix, a
 function of the user, or the graph of nearest neighbours: the cosine between each sample and its k
-nearest. The graph is local, whereas the full cosine (``cosine``) attracts samples to class
+nearest. The graph is local, whereas the full cosine (`cosine`) attracts samples to class
 centroids. The search is exact, in blocks of rows, or by faiss if it is installed and the problem is
 large.
 """
@@ -25,18 +25,18 @@ class Similarity(Protocol):
     """A symmetric similarity between the N samples of each of B problems."""
 
     def apply(self, x: Tensor) -> Tensor:
-        """S X for ``x`` of shape (B, K, N)."""
+        """S X for `x` of shape (B, K, N)."""
 
     def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-        """sum_j S_ij [y_i = y_j >= 0] x_j for ``x`` and ``labels`` of shape (B, N)."""
+        """sum_j S_ij [y_i = y_j >= 0] x_j for `x` and `labels` of shape (B, N)."""
 
 
 class OneHotWithin(ABC):
-    """``apply_within`` for any operator, by one-hot encoding x by class."""
+    """`apply_within` for any operator, by one-hot encoding x by class."""
 
     @abstractmethod
     def apply(self, x: Tensor) -> Tensor:
-        """S X for ``x`` of shape (B, K, N)."""
+        """S X for `x` of shape (B, K, N)."""
 
     def apply_within(self, x: Tensor, labels: Tensor, n_classes: int) -> Tensor:
         given = labels >= 0

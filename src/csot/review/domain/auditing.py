@@ -85,7 +85,7 @@ class Auditing:
         return found
 
     def next_row(self, plan: AuditPlan, person: Person, row: int | None = None) -> int | None:
-        """The next undecided row after ``row``; at the end, the first that was passed over."""
+        """The next undecided row after `row`; at the end, the first that was passed over."""
         order = plan.rows.tolist()
         start = order.index(row) + 1 if row in order else 0
         left = (other for other in order[start:] + order[:start] if not person.seen[other])

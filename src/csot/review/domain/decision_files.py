@@ -50,7 +50,7 @@ class ReviewOutcome:
 
 
 def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool) -> ReviewOutcome:
-    """``seen_only`` leaves out what a rule accepted unseen.
+    """`seen_only` leaves out what a rule accepted unseen.
 
     Rows that were verified before this run stay so, or the next run would forget them.
     """
@@ -93,9 +93,9 @@ def votes_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
 
 
 def reviewed_csv(catalogue: Catalogue, found: ReviewOutcome) -> str:
-    """The user's table with ``corrected_label`` as it is after the review.
+    """The user's table with `corrected_label` as it is after the review.
 
-    Without a decision, the label is the suggestion of the run; the column ``review`` tells the two
+    Without a decision, the label is the suggestion of the run; the column `review` tells the two
     apart, and marks what reviewers were unsure of or disagree on, where the given label stays,
     and what they discarded, which has no label.
     """

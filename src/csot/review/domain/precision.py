@@ -71,7 +71,7 @@ def bands(catalogue: Catalogue, person: Person) -> list[Band]:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What accepting every undecided suggestion from ``threshold`` on would do."""
+    """What accepting every undecided suggestion from `threshold` on would do."""
 
     threshold: float
     count: int

@@ -229,7 +229,7 @@ class Session:
     def accept_above(self, threshold: float, expected: int, batch: str) -> int:
         """Accept every undecided suggestion of at least that confidence.
 
-        ``expected`` is what the page said it would be: if another tab decided meanwhile, the user
+        `expected` is what the page said it would be: if another tab decided meanwhile, the user
         has to look again.
         """
         with self.lock:

@@ -199,7 +199,7 @@ def _export_values(catalogue: Catalogue, people: dict[str, Person]) -> dict[str,
 def _exported(
     name: str, session: Session, people: dict[str, Person], *, seen_only: bool
 ) -> str | None:
-    """The text of the file called ``name``; None if there is no such file."""
+    """The text of the file called `name`; None if there is no such file."""
     catalogue = session.catalogue
     found = decision_files.outcome(catalogue, people, seen_only)
     considered = decision_files.only_seen(people) if seen_only else people

@@ -75,7 +75,7 @@ def is_deep(content: bytes) -> bool:
 
 @lru_cache(maxsize=512)
 def _resized(path: Path, changed: int, edge: int) -> Picture:
-    """A JPEG or PNG of at most ``edge`` pixels; ``changed`` only tells versions of a file apart."""
+    """A JPEG or PNG of at most `edge` pixels; `changed` only tells versions of a file apart."""
     from PIL import ImageOps
 
     try:

@@ -193,7 +193,7 @@ class ReviewServer:
         self.url = f"http://{name}:{self.port}/?token={self.token}"
 
     def serve(self, ready: Callable[[], None] = lambda: None, browse: bool = False) -> None:
-        """Until a signal ends it. ``ready`` is called once requests are answered."""
+        """Until a signal ends it. `ready` is called once requests are answered."""
 
         def announce() -> None:
             ready()

@@ -279,7 +279,7 @@ def read_torch_zip(path: Path) -> Any:
 
 
 def loads(content: bytes, path: Path) -> Any:
-    """The value of a pickle; ``path`` is for the error."""
+    """The value of a pickle; `path` is for the error."""
     try:
         return _Machine(content).run()
     except Refused as error:
