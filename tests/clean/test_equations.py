@@ -94,11 +94,11 @@ def test_counts_are_those_of_the_posterior() -> None:
 def test_logit_gradient_is_the_finite_difference(n_folds: int | None) -> None:
     problem = make_problem(n=12)
     middle = () if n_folds is None else (n_folds,)
-    logits = np.random.default_rng(2).normal(size=(12, *middle, 4))
-    known = problem.known if n_folds is None else problem.known[:, None]
+    logits = np.random.default_rng(2).normal(size=(*middle, 4, 12))
 
     def loss(at: Floats) -> float:
-        return float(-reference.log_likelihood(reference.softmax(at), known).sum())
+        probs = reference.softmax(np.swapaxes(at, -1, -2))
+        return float(-reference.log_likelihood(probs, problem.known).sum())
 
     losses, slopes = logit_gradient(
         torch.from_numpy(logits.copy()), torch.from_numpy(problem.known)

@@ -35,9 +35,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
-from csot.clean.likelihood import Evidence, posterior
+from csot.clean.likelihood import Evidence, by_class, posterior, softmax_rows
 from csot.clean.overlap import Overlap
 
 LEAST_DOUBT = 0.35
@@ -79,7 +80,7 @@ class Explanation:
 
     def posterior(self, probs: Tensor, evidence: Evidence) -> Tensor:
         """q (N, C) in float64; verified rows are certain, rows without a label have p*."""
-        wide = probs.double().clamp_min(1e-30)
+        wide = by_class(probs.double()).clamp_min(1e-30)
         wide = wide / wide.sum(1, keepdim=True)
         truth = sharpen(wide, self.power)
         regular = Evidence.of_labels(evidence.given, evidence.n_classes)
@@ -98,7 +99,7 @@ def sharpen(probs: Tensor, power: float) -> Tensor:
     """probs^power, normalised by row."""
     if power == 1.0:
         return probs
-    return (power * probs.clamp_min(1e-30).log()).softmax(1)
+    return softmax_rows(power * probs.clamp_min(1e-30).log())
 
 
 def couple(perceived: Tensor, probs: Tensor, truth: Tensor) -> Tensor:
@@ -126,7 +127,8 @@ class Path:
         if len(labelled) > MAX_FIT_ROWS:
             chosen = np.random.default_rng(seed).permutation(len(labelled))[:MAX_FIT_ROWS]
             labelled = labelled[torch.from_numpy(chosen)]
-        self._logs = probs[labelled].double().clamp_min(1e-30).log()
+        self._logs = by_class(probs[labelled].double()).clamp_min(1e-30).log()
+        self._gaps = self._logs - self._logs.amax(1, keepdim=True)
         self._labels = Evidence.of_labels(evidence.given[labelled], evidence.n_classes)
         self._overlap = overlap
         self._noise = noise
@@ -161,16 +163,18 @@ class Path:
 
     def _power_for(self, bound: float) -> float:
         """The smallest power that brings the overlap down to a bound."""
-        low, high = 1.0, LARGEST_POWER
-        if self._mean_overlap(low) <= bound:
-            return low
-        for _ in range(14):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._mean_overlap(middle) > bound else (low, middle)
-        return high
+        if self._mean_overlap(1.0) <= bound:
+            return 1.0
+        if self._mean_overlap(LARGEST_POWER) >= bound:
+            return LARGEST_POWER
+        power = brentq(
+            lambda power: self._mean_overlap(power) - bound, 1.0, LARGEST_POWER, xtol=1e-4
+        )
+        return float(power)
 
     def _mean_overlap(self, power: float) -> float:
-        return 1 - float((power * self._logs).softmax(1).amax(1).mean())
+        """1 - mean max p^power / sum: the likeliest class has a gap of 0 to itself."""
+        return 1 - float((power * self._gaps).exp_().sum(1).reciprocal_().mean())
 
 
 @dataclass(frozen=True)

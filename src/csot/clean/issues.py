@@ -20,7 +20,7 @@ from csot.clean.inputs import (
     check_same_index,
     encode_labels,
 )
-from csot.clean.likelihood import Evidence, log_probs
+from csot.clean.likelihood import Evidence, by_class, log_probs, softmax_rows
 from csot.clean.noise_matrix import first_guess
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import stack
@@ -29,6 +29,10 @@ from csot.runs.findings import SCORE
 from csot.runs.noise import NoiseEstimate
 
 IN_SAMPLE_AGREEMENT = 0.995
+ROUGH_ROWS = 2_500
+"""Rows on which temperature and noise matrix are found roughly first."""
+ROUNDS, LAST_ROUNDS = 40, 10
+"""Rounds of weighing in all, and those of them on the larger sample."""
 
 
 def find_label_issues(
@@ -128,7 +132,7 @@ def _by_probabilities(
     """The table of findings, by given probabilities alone."""
     evidence = Evidence(torch.from_numpy(encoded.index), torch.from_numpy(locked), probs.shape[1])
     with torch.no_grad():
-        logs = log_probs(torch.from_numpy(probs))
+        logs = log_probs(by_class(torch.from_numpy(probs)))
         judgement, perceived = _judge(logs, evidence, seed)
         truth = judgement.explanation.posterior(perceived, evidence)
         rules = Rules.of(judgement, perceived, evidence)
@@ -157,11 +161,16 @@ def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement
         # Verified rows first, rows without a label last.
         rank = (evidence.given[order] < 0).long() - (evidence.verified[order] >= 0).long()
         sample = order[rank.argsort(stable=True)[:MAX_FIT_ROWS]]
-    part = evidence.take(sample)
-    judged = stack([logs[sample]], part, first_guess(evidence.n_classes), torch.ones(1))
+    part, chosen = evidence.take(sample), logs[sample]
+    noise, weights, rounds = first_guess(evidence.n_classes), torch.ones(1), ROUNDS
+    if len(part) > ROUGH_ROWS:
+        some = part.sample(ROUGH_ROWS, seed)
+        rough = stack([chosen[some]], part.take(some), noise, weights, rounds=rounds - LAST_ROUNDS)
+        noise, weights, rounds = rough.noise, rough.weights, LAST_ROUNDS
+    judged = stack([chosen], part, noise, weights, rounds=rounds)
     overlap = measure_overlap(judged.probs, seed)
     judgement = explain(judged.probs, part, judged.noise, overlap, seed)
-    return judgement, (judged.weights * logs).softmax(1)
+    return judgement, softmax_rows(judged.weights * logs)
 
 
 def _verified_index(verified: Any, encoded: EncodedLabels) -> npt.NDArray[np.int64]:

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from csot.clean.likelihood import by_class, softmax_rows
+
 MAX_ROWS = 6_000
 MIN_ROWS_PER_CLASS = 30
 """Fewer rows per class in the sample than this, and the clusters are not trusted."""
@@ -88,24 +90,20 @@ def measure_overlap(probs: Tensor, seed: int = 0) -> Overlap:
 def cluster_responsibilities(logs: Tensor, start: Tensor) -> Tensor:
     """r (N, C) of the t mixture of log probabilities (N, C), from responsibilities ``start``."""
     values = (logs - logs.mean(1, keepdim=True)) @ _contrasts(logs.shape[1])
-    dim = values.shape[1]
-    products = None if len(start[0]) >= POOLED_FROM else _products(values)
-    shares = start
-    weights = torch.ones_like(shares)
+    dim, n_classes = values.shape[1], start.shape[1]
+    moments = _SharedScale(values) if n_classes >= POOLED_FROM else _OwnScales(values)
+    shares, weights = by_class(start), torch.ones(1, 1, dtype=values.dtype)
     for _ in range(MAX_STEPS):
         counts = shares.sum(0).clamp_min(1e-9)
-        weighted = shares * weights
-        means = (weighted.T @ values) / weighted.sum(0).clamp_min(1e-9)[:, None]
-        covariances = _covariances(values, products, means, weighted, counts)
-        squared, log_det = _distances(values, means, covariances)
+        squared, log_det = moments.distances(shares * weights, counts)
         log_joint = (
             (counts / len(values)).log()
             - 0.5 * log_det
             - 0.5 * (DEGREES_OF_FREEDOM + dim) * torch.log1p(squared / DEGREES_OF_FREEDOM)
         )
         weights = (DEGREES_OF_FREEDOM + dim) / (DEGREES_OF_FREEDOM + squared)
-        updated = log_joint.softmax(1)
-        moved = float((updated - shares).abs().sum(1).mean())
+        updated = softmax_rows(log_joint)
+        moved = float((updated - shares).abs_().mean()) * n_classes
         shares = updated
         if moved < TOLERANCE:
             break
@@ -119,61 +117,77 @@ def _contrasts(n_classes: int) -> Tensor:
     return basis[:, 1:]
 
 
-def _products(values: Tensor) -> Tensor:
-    """Products v_i v_j with i <= j of each row, (N, D (D + 1) / 2)."""
-    one, other = torch.triu_indices(values.shape[1], values.shape[1])
-    return values[:, one] * values[:, other]
+class _OwnScales:
+    """A scale matrix per class, shrunk towards the pooled one.
+
+    Sums over the rows and distances to all classes are one product each with the monomials
+    [v_i v_j (i <= j), v_i, 1] of every row, (N, M).
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        n, self.dim = values.shape
+        self.rows, self.columns = torch.triu_indices(self.dim, self.dim)
+        products = values[:, self.rows] * values[:, self.columns]
+        self.monomials = torch.cat([products, values, values.new_ones(n, 1)], 1)
+
+    def distances(self, weighted: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared Mahalanobis distances (N, C) and log determinants (C,)."""
+        sums = weighted.T @ self.monomials
+        sizes = sums[:, -1]
+        means = sums[:, -1 - self.dim : -1] / sizes.clamp_min(1e-9)[:, None]
+        second = self._symmetric(sums)
+        pooled = _pooled(second.sum(0), means, sizes, len(self.monomials))
+        scatter = second - sizes[:, None, None] * means[:, :, None] * means[:, None, :]
+        strength = SHRINKAGE * self.dim
+        scales = (scatter + strength * pooled) / (counts + strength)[:, None, None]
+        factors = torch.linalg.cholesky(scales)
+        inverse = torch.cholesky_inverse(factors)
+        linear = (inverse @ means[:, :, None])[:, :, 0]
+        quadratic = inverse[:, self.rows, self.columns] * torch.where(
+            self.rows == self.columns, 1, 2
+        )
+        constant = (means * linear).sum(1, keepdim=True)
+        coefficients = torch.cat([quadratic, -2 * linear, constant], 1)
+        squared = (coefficients @ self.monomials.T).clamp_min_(0).T
+        return squared, _log_det(factors)
+
+    def _symmetric(self, sums: Tensor) -> Tensor:
+        """Matrices (C, D, D) of second moments from the sums of the products."""
+        matrices = sums.new_empty(len(sums), self.dim, self.dim)
+        matrices[:, self.rows, self.columns] = sums[:, : len(self.rows)]
+        matrices[:, self.columns, self.rows] = sums[:, : len(self.rows)]
+        return matrices
 
 
-def _covariances(
-    values: Tensor, products: Tensor | None, means: Tensor, weighted: Tensor, counts: Tensor
-) -> Tensor:
-    """Scale matrices (C, D, D), shrunk towards the pooled one; (1, D, D) without products."""
-    dim = means.shape[1]
-    sizes = weighted.sum(0)
-    if products is None:
+class _SharedScale:
+    """One pooled scale matrix for all classes."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+
+    def distances(self, weighted: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared Mahalanobis distances (N, C) and the log determinant (1,)."""
+        values, sizes = self.values, weighted.sum(0)
+        means = (weighted.T @ values) / sizes.clamp_min(1e-9)[:, None]
         total = values.T @ (values * weighted.sum(1, keepdim=True))
-        moments = total
-    else:
-        moments = _symmetric(weighted.T @ products, dim)
-        total = moments.sum(0)
-    pooled = total - means.T @ (means * sizes[:, None])
-    # The second part of the ridge is for clusters of no extent, whose variance is but rounding.
-    ridge = 1e-6 * pooled.diag().mean().clamp_min(1e-12) + 1e-9 * total.diag().mean()
-    pooled = (pooled + ridge * torch.eye(dim).double()) / len(values)
-    if products is None:
-        return pooled[None]
-    scatter = moments - sizes[:, None, None] * means[:, :, None] * means[:, None, :]
-    strength = SHRINKAGE * dim
-    return (scatter + strength * pooled) / (counts + strength)[:, None, None]
-
-
-def _symmetric(upper: Tensor, dim: int) -> Tensor:
-    """Symmetric matrices (C, D, D) from their upper triangles (C, D (D + 1) / 2)."""
-    one, other = torch.triu_indices(dim, dim)
-    matrices = upper.new_empty(len(upper), dim, dim)
-    matrices[:, one, other] = upper
-    matrices[:, other, one] = upper
-    return matrices
-
-
-def _distances(values: Tensor, means: Tensor, covariances: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared Mahalanobis distances (N, C) and log determinants (C or 1)."""
-    factors = torch.linalg.cholesky(covariances)
-    log_det = 2 * factors.diagonal(dim1=1, dim2=2).log().sum(1)
-    if len(factors) == 1:
-        white = torch.linalg.solve_triangular(factors[0], values.T, upper=False).T
-        centres = torch.linalg.solve_triangular(factors[0], means.T, upper=False).T
+        factor = torch.linalg.cholesky(_pooled(total, means, sizes, len(values)))
+        white = torch.linalg.solve_triangular(factor, values.T, upper=False).T
+        centres = torch.linalg.solve_triangular(factor, means.T, upper=False).T
         squared = (white**2).sum(1)[:, None] - 2 * white @ centres.T + (centres**2).sum(1)
-        return squared.clamp_min(0), log_det
-    n_classes, dim = means.shape
-    # One product for all classes: whitening matrices (D, C D) side by side.
-    eye = torch.eye(dim, dtype=values.dtype).expand(n_classes, -1, -1)
-    whiten = torch.linalg.solve_triangular(factors, eye, upper=False)
-    offsets = (whiten @ means[:, :, None]).reshape(-1)
-    white = torch.addmm(-offsets, values, whiten.reshape(-1, dim).T)
-    of_class = torch.eye(n_classes, dtype=values.dtype).repeat_interleave(dim, 0)
-    return white.square_() @ of_class, log_det
+        return squared.clamp_min(0), _log_det(factor[None])
+
+
+def _pooled(total: Tensor, means: Tensor, sizes: Tensor, n_rows: int) -> Tensor:
+    """The scale matrix (D, D) within classes, from the sum of v v' over all rows."""
+    scatter = total - means.T @ (means * sizes[:, None])
+    # The second part of the ridge is for clusters of no extent, whose variance is but rounding.
+    ridge = 1e-6 * scatter.diag().mean().clamp_min(1e-12) + 1e-9 * total.diag().mean()
+    return (scatter + ridge * torch.eye(len(scatter), dtype=scatter.dtype)) / n_rows
+
+
+def _log_det(factors: Tensor) -> Tensor:
+    """log determinants (C,) from Cholesky factors (C, D, D)."""
+    return 2 * factors.diagonal(dim1=1, dim2=2).log().sum(1)
 
 
 def _has_two_peaks(margins: Tensor) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from csot.clean.likelihood import Evidence, posterior
+from csot.clean.likelihood import Evidence, by_class, posterior
 from csot.clean.noise_matrix import estimate
 
 PRIOR_STRENGTH = 0.1
@@ -61,9 +61,9 @@ def stack(
             tolerance=tolerance,
             max_rows=len(some),
         )
-        probs = _probs(torch.stack(members), part.weights)
+        probs = _probs(_stored_by_class(members), part.weights)
         return replace(part, probs=probs, loss=held_out_loss(probs, evidence, part.noise))
-    logits = torch.stack(members)
+    logits = _stored_by_class(members)
     weights = torch.full((len(members),), 1.0 / len(members)) if start is None else start
     for _ in range(rounds):
         before = weights
@@ -104,9 +104,15 @@ def information(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
     return float(gain.mean() / (gain.std() / len(gain) ** 0.5).clamp_min(1e-12))
 
 
+def _stored_by_class(members: list[Tensor]) -> Tensor:
+    """Logits of all members, (M, N, C) in shape and (M, C, N) in memory."""
+    return torch.stack([by_class(member).T for member in members]).transpose(1, 2)
+
+
 def _probs(logits: Tensor, weights: Tensor) -> Tensor:
-    combined = weights[None] @ logits.flatten(1)
-    return combined.view(logits.shape[1:]).softmax(1)
+    stored = logits.transpose(1, 2)
+    combined = weights[None] @ stored.reshape(len(stored), -1)
+    return combined.view(stored.shape[1:]).softmax(0).T
 
 
 def _newton_step(logits: Tensor, likelihood: Tensor, weights: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from csot.clean.explanation import Explanation, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
-from csot.clean.likelihood import Evidence
+from csot.clean.likelihood import Evidence, softmax_rows
 from csot.clean.members.member import FirstPass, Member, TrainingSet
 from csot.clean.members.probe import (
     MEMBERS_PER_KIND,
@@ -99,7 +99,7 @@ def trusted_rows(
     part = regular.take(labelled)
     likelihood = part.likelihood(explanation.noise)
     for k in range(folds.n_folds):
-        probs = (scale * (basis.rows @ probe.weights[:, k])).softmax(1)[labelled]
+        probs = softmax_rows(scale * (basis.rows @ probe.weights[:, k]))[labelled]
         joint = probs * likelihood
         by_noise_matrix = joint.gather(1, given)[:, 0] / joint.sum(1)
         by_explanation = explanation.posterior(probs, part).gather(1, given)[:, 0]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
-from csot.clean.likelihood import Evidence
+from csot.clean.likelihood import Evidence, by_class, softmax_rows
 from csot.clean.noise_matrix import estimate, first_guess
 from csot.clean.stacking import SCORING_ROWS, stack
 
@@ -24,12 +24,11 @@ RELEARN_STEPS = 8
 
 
 def logit_gradient(logits: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor]:
-    """-log sum_k softmax(Z)_k p(y|k), (N, ...), and its gradient in Z, (N, ..., C)."""
-    probs = logits.softmax(-1)
-    shape = (len(likelihood), *[1] * (logits.ndim - 2), likelihood.shape[-1])
-    joint = probs * likelihood.reshape(shape)
-    marginal = joint.sum(-1, keepdim=True).clamp_min_(torch.finfo(logits.dtype).tiny)
-    return -marginal[..., 0].log(), probs.sub_(joint.div_(marginal))
+    """-log sum_k softmax(Z)_k p(y|k), (..., N), and its gradient in Z, both (..., C, N)."""
+    probs = logits.softmax(-2)
+    joint = probs * likelihood.T
+    marginal = joint.sum(-2, keepdim=True).clamp_min_(torch.finfo(logits.dtype).tiny)
+    return -marginal[..., 0, :].log(), probs.sub_(joint.div_(marginal))
 
 
 def fit_probes(
@@ -58,20 +57,21 @@ def fit_probes(
     share = folds.training_mask() * informative[:, None]
     if trusted is not None:
         share *= trusted
-    share /= share.sum(0).clamp_min(1.0)
+    share = (share / share.sum(0).clamp_min(1.0)).T.contiguous()
+    likelihood = by_class(likelihood)
 
     def loss_and_gradient(flat: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         weights = torch.from_numpy(flat).float().view(start.shape) * scale
-        columns = weights.reshape(dim, -1)
+        columns = weights.reshape(dim, -1).T
         loss, gradient = 0.0, torch.zeros(dim, n_folds * n_classes)
         for i in range(0, len(rows), ROWS_AT_A_TIME):
             part = slice(i, i + ROWS_AT_A_TIME)
-            x, weight = rows[part], share[part]
+            x, weight = rows[part], share[:, part]
             losses, slopes = logit_gradient(
-                (x @ columns).view(len(x), n_folds, n_classes), likelihood[part]
+                (columns @ x.T).view(n_folds, n_classes, len(x)), likelihood[part]
             )
             loss += float((losses * weight).sum())
-            gradient.addmm_(x.T, slopes.mul_(weight[..., None]).view(len(x), -1))
+            gradient.addmm_(x.T, slopes.mul_(weight[:, None]).view(-1, len(x)).T)
         loss += 0.5 * float((penalty * weights * weights).sum())
         total = (gradient.view(start.shape) + penalty * weights) * scale
         return loss, total.reshape(-1).double().numpy()
@@ -150,7 +150,7 @@ def settle(
     for _ in range(rounds):
         likelihood = evidence.likelihood(noise)
         weights = fit_probes(basis, folds, likelihood, FIRST_RIDGE, weights, steps=8)
-        probs = held_out_logits(basis, folds, weights).softmax(1)
+        probs = softmax_rows(held_out_logits(basis, folds, weights))
         updated = estimate(probs, evidence, noise, rounds=10, strength=strength)
         moved = float((updated - noise).abs().max())
         noise = updated

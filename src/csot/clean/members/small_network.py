@@ -115,9 +115,8 @@ def _gradients(
         inner_bias[:, :, kept], x.expand(len(inner), -1, -1), inner[:, :, kept]
     ).relu_()
     kept_outer = factor * outer[:, kept]
-    logits = (hidden @ kept_outer + outer_bias).transpose(0, 1)
-    slopes = logit_gradient(logits, likelihood)[1].transpose(0, 1)
-    slopes = slopes * mask.T[:, :, None] / len(x)
+    logits = (kept_outer.mT @ hidden.mT).add_(outer_bias.mT)
+    slopes = logit_gradient(logits, likelihood)[1].mul_(mask.T[:, None] / len(x)).mT
     back = (slopes @ kept_outer.transpose(1, 2)).mul_(hidden > 0)
     gradients = [torch.zeros_like(part) for part in parts[:3]]
     gradients[0][:, :, kept] = x.T @ back
