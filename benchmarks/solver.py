@@ -36,7 +36,7 @@ from rich.progress import track
 from rich.table import Table
 
 import csot
-from csot.figures.solver.timing import timing_problem
+from csot.figures.solver.timing_cells import timing_problem
 from csot.ot.execution import OneShard
 from csot.ot.inner import newton_choice as compiled
 from csot.ot.plan import round_onto

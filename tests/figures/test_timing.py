@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from csot.figures import timing
-from csot.figures.solver.timing import PAPER, QUICK, Cell
+from csot.figures.solver.timing_cells import PAPER, QUICK, Cell
 
 SIZES = ((30, 4), (20, 20))
 

@@ -14,7 +14,8 @@ from csot.figures.solver.convergence import convergence
 from csot.figures.solver.couplings import couplings, epsilons
 from csot.figures.solver.mappings import mappings
 from csot.figures.solver.overview import overview
-from csot.figures.solver.timing import OPTIONS, PAPER, QUICK, Cell, timing
+from csot.figures.solver.timing import timing
+from csot.figures.solver.timing_cells import OPTIONS, PAPER, QUICK, Cell
 from csot.figures.training.curves import curves, stages
 from csot.figures.training.sensitivity import sensitivity
 from csot.figures.training.times import epoch_time, total_time
