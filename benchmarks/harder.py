@@ -33,10 +33,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from csot.data.datasets.registry import balanced_rows, read_training_data
+from csot.data.datasets.core.dataset_registry import balanced_rows, read_training_data
 from csot.data.samples import InMemory
 from csot.data.types import TestSet, TrainingData
-from csot.methods.core.registry import find_ablation
+from csot.methods.core.method_registry import find_ablation
 from csot.training.presets import make_config
 from csot.training.train import Source, train_configured
 

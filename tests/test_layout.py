@@ -213,6 +213,16 @@ def test_the_page_where_things_are_names_what_there_is() -> None:
     assert missing == []
 
 
+def test_a_file_name_stands_for_one_thing() -> None:
+    """A command may have the name of the module that does its work; so may the member `csot`."""
+    places: dict[str, set[str]] = {}
+    for name, path in modules(SOURCE).items():
+        if path.name != "__init__.py" and unit(name) != "cli":
+            places.setdefault(path.name, set()).add(name)
+    twice = {name for name, found in places.items() if len(found) > 1}
+    assert twice <= {"csot.py"}
+
+
 def test_no_cycle_between_modules() -> None:
     graphlib.TopologicalSorter(import_graph(SOURCE)).prepare()
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from csot.ot.arrays import Array, as_tensor
+from csot.ot.array_adapter import Array, as_tensor
 from csot.ot.plan import Plan
 from csot.ot.validate import checked_labels
 
@@ -23,13 +23,13 @@ class Allocation:
     pseudo_labels: Array
     """argmax_k Q_ik, Q the solution of Eq. 6."""
     weights: Array
-    """w_i: ``paper`` Q_iy / (m * prior_y), ``published`` Q_iy / a_i clipped to [0, 1]."""
+    """w_i: `paper` Q_iy / (m * prior_y), `published` Q_iy / a_i clipped to [0, 1]."""
     selected: Array
     """The floor(m N) most confident samples (Eq. 7)."""
     clean: Array
     """Selected, and the plan agrees with the given label (Eq. 8)."""
     corrupted: Array
-    """``paper``: the plan disagrees, selected or not. ``published``: all that is not clean."""
+    """`paper`: the plan disagrees, selected or not. `published`: all that is not clean."""
     variant: Variant
 
     @property
@@ -46,9 +46,9 @@ class Allocation:
 def allocate(plan: Plan, labels: Array, *, variant: Variant = "paper") -> Allocation:
     """Split the samples of a plan into clean and corrupted (Eqs. 7 and 8).
 
-    ``labels`` (N,), or (B, N) for a batch, are the given labels; -1 where none is given. A sample
+    `labels` (N,), or (B, N) for a batch, are the given labels; -1 where none is given. A sample
     without a label is never clean and always corrupted. The variants differ where the authors'
-    code differs from their equations: in ``paper`` a sample whose label the plan confirms, but
+    code differs from their equations: in `paper` a sample whose label the plan confirms, but
     which is not selected, belongs to neither set.
     """
     if variant not in ("paper", "published"):

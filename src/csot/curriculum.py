@@ -14,7 +14,7 @@ Schedule: TypeAlias = Callable[[int], float]
 
 
 def linear(*, epochs: int, start: float = 0.3) -> Schedule:
-    """The paper's ramp: m = min(1, m0 + (t - 1)/(T_sup - 1)), with ``epochs`` = T_sup.
+    """The paper's ramp: m = min(1, m0 + (t - 1)/(T_sup - 1)), with `epochs` = T_sup.
 
     Its slope is that of a ramp from 0 to 1, so it reaches 1 after a share of 1 - m0 of the epochs.
     """
@@ -28,7 +28,7 @@ def linear(*, epochs: int, start: float = 0.3) -> Schedule:
 
 
 def linear_published(*, epochs: int, warmup: int, start: float = 0.3) -> Schedule:
-    """The published code's ramp: ``start`` after the warm-up, 1 after ``epochs`` epochs.
+    """The published code's ramp: `start` after the warm-up, 1 after `epochs` epochs.
 
     The code counts from 0: m = m0 + (1 - m0)(e - w)/(T - w) with e = t - 1.
     """
@@ -44,7 +44,7 @@ def linear_published(*, epochs: int, warmup: int, start: float = 0.3) -> Schedul
 
 
 def exponential(*, epochs: int, start: float = 0.3) -> Schedule:
-    """From ``start`` at epoch 1 to 1 at epoch ``epochs``, by a constant factor per epoch."""
+    """From `start` at epoch 1 to 1 at epoch `epochs`, by a constant factor per epoch."""
     _check("start", start)
     last = _at_least("epochs", epochs, 2) - 1
 

@@ -23,8 +23,7 @@ from csot.data.datasets.digits import read_digits
 from csot.data.noise import parse_noise
 from csot.figures.catalogue import DemoGroup
 from csot.runs.run import SUMMARY
-from csot.training.compare import Recipe, run_cells
-from csot.training.comparison_cells import ComparisonCell, list_cells
+from csot.training.compare import ComparisonCell, Recipe, list_cells, run_cells
 from csot.training.from_config import generator_for
 from csot.training.results import write_pictures
 
@@ -65,7 +64,7 @@ def pixels(paths: list[Path]) -> npt.NDArray[np.float32]:
 
 
 def demo_runs(group: DemoGroup, folder: Path, on_step: OnStep = lambda *_: None) -> DemoRuns:
-    """The runs of one group in ``folder``; what is finished there is not run again."""
+    """The runs of one group in `folder`; what is finished there is not run again."""
     if group in ("cleaning", "verified"):
         counts = VERIFIED[:1] if group == "cleaning" else VERIFIED
         return _cleaning(folder / "cleaning", counts, on_step)

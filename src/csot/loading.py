@@ -17,12 +17,12 @@ from csot._core.errors import DataError, listed, require
 from csot._core.pictures import channels_last, fault, picture_files
 from csot._core.text import check_texts
 from csot.clean.judging import DESCRIPTIONS, Judge, predict_with_judge
-from csot.data.readers.network_samples import to_float32
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.readers.to_predict import Inputs
+from csot.data.readers.training import to_float32
 from csot.data.samples import ImageFiles, InMemory, Samples, read_square
 from csot.runs import Run
-from csot.runs.predictions import Predicted
+from csot.runs.exports import Predicted
 from csot.training.predict import Predictor, Which
 
 Probabilities: TypeAlias = npt.NDArray[np.float32]
@@ -46,7 +46,7 @@ def load(
     backbone : nn.Module, optional
         Of a training run that started from a module in memory: that module.
     embedder : str, optional
-        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
+        Of a run with an embedder `package.module:callable`: that name, if you trust it.
 
     Returns
     -------

@@ -10,7 +10,7 @@ import numpy as np
 
 from csot.allocation import Allocation, Variant, allocate
 from csot.curriculum import Schedule, linear, validated
-from csot.ot.arrays import Array, as_tensor, floating
+from csot.ot.array_adapter import Array, as_tensor, floating
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.plan import Plan
 from csot.ot.solve import solve

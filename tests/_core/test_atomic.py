@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import csot
-from csot._core.atomic import remove_partials
+from csot._core.files import remove_partials
 from csot.runs import Run, atomic_write
 from csot.runs.tables import write_csv
 

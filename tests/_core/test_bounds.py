@@ -26,8 +26,8 @@ from csot.data.datasets.cifar import read_names
 from csot.data.datasets.core.restricted_pickle import read_pickle, read_torch_zip
 from csot.data.labels import checked_class_numbers
 from csot.nets.weights import read_safetensors, read_torch
+from csot.training.config import parse_yaml
 from csot.training.presets import read_preset
-from csot.training.yaml_text import parse_yaml
 from fuzz.cases import peak, reset_peak
 from report.sample_runs import rows_run
 

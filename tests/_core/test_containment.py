@@ -16,7 +16,7 @@ from csot._core.pictures import Containment
 from csot.cli.app import app
 from csot.data import Columns, DataError, read_data
 from csot.data.datasets.clothing1m import read_clothing1m
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.report import write_report
 from csot.review.domain.decision_files import label_studio_json

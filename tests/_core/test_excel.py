@@ -69,7 +69,7 @@ def test_the_command(tmp_path: Path, safe: bool) -> None:
 
 def _review_names(run: Run) -> set[str]:
     from csot.review.domain.session import Session
-    from csot.runs.own_table import read_own_table
+    from csot.runs.source import read_own_table
 
     session = Session(run, "ana")
     try:

@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from csot.clean.features import Basis, Units
 from csot.clean.folds import Folds
-from csot.clean.labels import encode_labels, missing
+from csot.clean.inputs import encode_labels, missing
 from csot.clean.members.fourier import N_FEATURES, FourierMap
 
 # Folds --------------------------------------------------------------------------------------------

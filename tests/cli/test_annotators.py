@@ -81,7 +81,7 @@ def test_a_table_of_votes(folder: Path) -> None:
     printed = passes(*command, "--out", "run")
     assert "majority votes that look wrong" in printed
     assert printed.index("ana") < printed.index("ben") < printed.index("dan")
-    assert "--annotator who" in printed, "the command to go on with"
+    assert "--annotator who" in printed, "the next command"
 
     findings = pd.read_csv("run/findings.csv", dtype={"id": str}).set_index("id")
     assert findings.index.tolist() == table["code"].drop_duplicates().tolist()

@@ -398,7 +398,7 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("csot.clean.steps.read_data", interrupted)
     result = csot("clean", small_npz(folder), "--out", "run")
     assert result.exit_code == 130
-    assert "the same command goes on" in result.stderr
+    assert "the same command continues" in result.stderr
 
 
 def test_report_of_what_is_no_run(folder: Path) -> None:

@@ -31,7 +31,7 @@ def test_cells_tables_and_curves(tmp_path: Path) -> None:
     )
     assert code == 0, output
     assert output.count(" seed ") == 4
-    assert "4 runs; each method by its own recipe" in " ".join(output.split())
+    assert "4 runs; each method uses its own recipe" in " ".join(output.split())
     assert "peak: the highest of all epochs, which papers call best" in output
     table = pd.read_csv(tmp_path / "table.csv")
     assert list(table["method"]) == ["cross_entropy", "csot@c"]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from csot.cli.app import app
 from csot.runs import Run
-from csot.runs.rerun import clean_again
+from csot.runs.source import clean_again
 
 OLD, NEW = slice(0, 400), slice(400, 600)
 EMBEDDER = """

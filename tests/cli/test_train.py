@@ -39,7 +39,7 @@ def test_what_is_written(run: Path) -> None:
 def test_a_run_is_not_overwritten(run: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     line = fails("train", *SHORT, "--out", run)
-    assert "that reached epoch 2: --resume goes on with it, --force starts anew" in line
+    assert "that reached epoch 2: --resume continues it, --force starts over" in line
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
 
 
@@ -78,7 +78,7 @@ def test_force_starts_anew(run: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         patch.setattr(sys.modules["csot.training.train"], "run_loop", interrupted)
         result = command("train", *SHORT, "--out", out, "--force", "--seed", "3")
     assert result.exit_code == 130
-    assert "--resume goes on" in result.stderr
+    assert "--resume continues" in result.stderr
     assert not (out / "summary.json").exists(), "the old result is not taken for the new one"
     assert not (out / "checkpoints").exists()
     assert command("train", *SHORT, "--out", out, "--seed", "3", "--resume").exit_code == 0

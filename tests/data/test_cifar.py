@@ -9,7 +9,7 @@ import torch
 
 from csot.data import DataError
 from csot.data.datasets.cifar import CIFAR10, read_cifar
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from source_files import (
     CIFAR10_COUNTS,
     CIFAR10_NAMES,

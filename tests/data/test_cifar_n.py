@@ -10,7 +10,7 @@ import torch
 
 from csot.data import DataError
 from csot.data.datasets.cifar_n import read_cifar_n
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.types import TrainingData
 from source_files import (
     CIFAR10_COUNTS,

@@ -8,7 +8,7 @@ import torch
 
 from csot.data import DataError, DataWarning
 from csot.data.datasets.clothing1m import Clothing1MCounts, read_clothing1m
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.types import TrainingData
 from source_files import write_clothing1m
 

@@ -14,8 +14,8 @@ import pytest
 from csot.data import DataError
 from csot.data.datasets import cifar
 from csot.data.datasets.cifar import CIFAR10, read_cifar
-from csot.data.datasets.core import download
-from csot.data.datasets.core.download import Archive, fetch_archive, unpack
+from csot.data.datasets.core import source_files
+from csot.data.datasets.core.source_files import Archive, fetch_archive, unpack
 from source_files import CIFAR10_COUNTS, write_cifar10_binary
 
 
@@ -52,7 +52,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 @pytest.fixture
 def allow_http(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "SCHEMES", ("http",))
+    monkeypatch.setattr(source_files, "SCHEMES", ("http",))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from csot.data import DataError
 from csot.data.noise import NoisyLabels, parse_noise
-from csot.data.noise.by_class import targets
-from csot.data.noise.instance import truncated_normal
+from csot.data.noise.models import targets, truncated_normal
 from csot.data.samples import InMemory
 from csot.data.types import TrainingData
 from source_files import CIFAR10_NAMES, coarse_of

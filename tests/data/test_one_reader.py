@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from csot.data import Columns, DataError, DataWarning, read_data
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.readers.to_predict import Wanted, read_inputs
 from image_files import write_image
 

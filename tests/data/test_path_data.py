@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from csot.data import Columns, DataError, DataWarning, MissingExtraError
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from image_files import write_image
 
 

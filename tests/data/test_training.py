@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from csot.data import Columns, DataError
-from csot.data.datasets.registry import TestSet, TrainingData, fair_shares, read_training_data
+from csot.data.datasets.core.dataset_registry import (
+    TestSet,
+    TrainingData,
+    fair_shares,
+    read_training_data,
+)
 from csot.data.samples import InMemory
 
 

@@ -12,13 +12,14 @@ from torch import Tensor
 
 from csot._core.errors import DataError
 from csot.data.augment import pixels as view_ops
-from csot.data.augment.augmix import POOL, AugMix
 from csot.data.augment.autoaugment import (
     CIFAR10,
     CODES,
     FIXMATCH,
     GEOMETRIC,
     IMAGENET,
+    POOL,
+    AugMix,
     AutoAugment,
     RandAugment,
     matrices,

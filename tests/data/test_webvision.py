@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from csot.data import DataError, DataWarning
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.datasets.webvision import WebVisionCounts, read_webvision
 from csot.data.types import TrainingData
 from source_files import write_webvision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from csot.methods import find_method, method_names
-from csot.methods.core.registry import ABLATIONS
+from csot.methods.core.method_registry import ABLATIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
 

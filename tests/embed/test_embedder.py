@@ -9,7 +9,7 @@ import pytest
 
 from csot.data import DataError, MissingExtraError
 from csot.embed import Embedder, resolve_embedder
-from csot.embed.texts import embed_texts
+from csot.embed.texts import embed_by_sentence_transformers
 
 
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
@@ -98,4 +98,4 @@ def test_text_model_that_is_not_there(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match="cannot be loaded"):
-        embed_texts(["a"], model=str(tmp_path), progress=False)
+        embed_by_sentence_transformers(["a"], model=str(tmp_path), progress=False)

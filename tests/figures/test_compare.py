@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from csot.figures.comparison.comparison import Comparison, best_last, latex, rows_for
-from csot.figures.comparison.files import draw_curves, write_comparison
-from csot.figures.history import draw_history, write_history
-from csot.figures.svg import nice_ticks
+from csot.figures.comparison.comparison_files import draw_curves, write_comparison
+from csot.figures.comparison.page import nice_ticks
+from csot.figures.training.curves import draw_history, write_history
 from figures.made_cells import write_cells
 
 

@@ -21,8 +21,8 @@ from csot.figures import (
     mappings,
     overview,
 )
-from csot.figures.solver.plane import class_centroids
-from csot.figures.solver.warm_digits import warm_digits
+from csot.figures.solver.mappings import class_centroids
+from csot.figures.solver.snapshot_plans import warm_digits
 from helpers import PLAN_TOLERANCE, make_instance
 from reference import transport
 

@@ -9,11 +9,18 @@ import pandas as pd
 import pytest
 
 from csot.figures.comparison.comparison import Comparison
-from csot.figures.comparison.files import cells_with_runs
+from csot.figures.comparison.comparison_files import cells_with_runs
 from csot.figures.comparison.measured import read_measured
 from csot.figures.comparison.results_table import results_table
-from csot.figures.comparison.table_formats import as_csv, as_html, as_latex, as_text
-from csot.figures.comparison.table_model import MEAN, PAPER, Column
+from csot.figures.comparison.table_model import (
+    MEAN,
+    PAPER,
+    Column,
+    as_csv,
+    as_html,
+    as_latex,
+    as_text,
+)
 from csot.figures.paper import paper_table
 from figures.made_cells import write_cells, write_run
 

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from csot.figures.comparison.comparison import Comparison
-from csot.figures.comparison.files import write_comparison
-from csot.figures.comparison.sweep import Change, draw_sweep
-from csot.figures.comparison.sweep_page import sweep_panels
+from csot.figures.comparison.comparison import Change, Comparison, draw_sweep
+from csot.figures.comparison.comparison_files import write_comparison
+from csot.figures.comparison.page import sweep_panels
 from figures.made_cells import write_run
 
 REACHED = {"10.0": (0.90, 0.92, 0.97), "0": (0.80, 0.80, 0.80), "0.5": (0.85, 0.86, 0.90)}

@@ -20,8 +20,8 @@ from csot.figures import (
     suspects,
     verified,
 )
-from csot.figures.verdicts.reliability import wilson
 from csot.runs import Run
+from csot.runs.noise import wilson_interval
 from figures.made_runs import CORRECTED, GIVEN, ISSUE, MATRIX, NAMES, SCORE, TRUE, made_run
 
 
@@ -73,7 +73,7 @@ def test_reliability_in_bins(run: Run) -> None:
 @pytest.mark.parametrize(("hits", "count"), [(0, 4), (3, 4), (50, 70), (9, 9)])
 def test_interval_of_wilson(hits: int, count: int) -> None:
     expected = binomtest(hits, count).proportion_ci(0.95, method="wilson")
-    assert wilson(hits, count) == pytest.approx((expected.low, expected.high), abs=1e-6)
+    assert wilson_interval(hits, count) == pytest.approx((expected.low, expected.high), abs=1e-6)
 
 
 def test_noise_matrices(run: Run) -> None:

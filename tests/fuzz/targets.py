@@ -26,15 +26,15 @@ from csot.data import Columns, DataError, TableFeatures, all_votes, read_data, r
 from csot.data.datasets.cifar import read_cifar
 from csot.data.datasets.cifar_n import read_cifar_n
 from csot.data.datasets.clothing1m import Clothing1MCounts, read_clothing1m
-from csot.data.datasets.core.download import unpack
+from csot.data.datasets.core.source_files import unpack
 from csot.data.datasets.webvision import WebVisionCounts, read_webvision
-from csot.data.noise.from_file import read_label_file, read_matrix
+from csot.data.noise.parse import read_label_file, read_matrix
 from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.data.readers.training import read_path
 from csot.embed import Embedder, EmbeddingCache
 from csot.figures import Comparison, read_measured, results_table
-from csot.figures.comparison.files import cells_with_runs
-from csot.figures.history import read_history
+from csot.figures.comparison.comparison_files import cells_with_runs
+from csot.figures.records import read_history
 from csot.figures.verdicts.confusion import confusion
 from csot.nets.weights import read_weights
 from csot.report import write_report
@@ -44,10 +44,10 @@ from csot.review.web.server import make_app
 from csot.runs import Run
 from csot.runs.snapshots import Snapshot, read_snapshot, write_snapshot
 from csot.runs.truth import write_truth
+from csot.training.config import parse_yaml
 from csot.training.predict import Predictor
 from csot.training.presets import read_preset
 from csot.training.train import train
-from csot.training.yaml_text import parse_yaml
 from figures.made_cells import write_cells
 from fuzz import mutate
 from fuzz.mutate import Mutator, as_zip, either

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import torch
 
+from csot.data.datasets.core.dataset_registry import TrainingData
 from csot.data.datasets.digits import read_digits
-from csot.data.datasets.registry import TrainingData
 from csot.data.noise import parse_noise
 from csot.methods import find_method, method_names
 from csot.methods.core.contract import Judgement

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from csot.methods.core.contract import Batch, Predictions
-from csot.methods.core.registry import find_ablation
+from csot.methods.core.method_registry import find_ablation
 from csot.methods.csot import CLEAN, CORRUPTED, WARMUP, Csot
 from csot.methods.parts.csot_settings import VARIANTS, CsotSettings
 from csot.methods.parts.relabel import relabel

@@ -4,7 +4,7 @@ import torch
 
 from csot._core.ranks import Ranks
 from csot.methods.elr import Elr
-from csot.methods.parts.early_learning import clipped_probs, regulariser, remember
+from csot.methods.parts.losses import clipped_probs, regulariser, remember
 from methods.helpers import TRAIN, make_method, make_tiny, run_epochs
 
 

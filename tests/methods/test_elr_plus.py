@@ -8,7 +8,7 @@ import torch
 
 from csot.methods import Role, Stream
 from csot.methods.elr_plus import ElrPlus
-from csot.methods.parts.early_learning import averaged, follow, sigmoid_ramp
+from csot.methods.parts.losses import averaged, follow, sigmoid_ramp
 from csot.methods.parts.mixing import draw_mix
 from methods.helpers import make_method, make_tiny, run_epochs
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from csot.methods.parts.noise_rate import MEMORY, NoiseRate, estimate
+from csot.methods.parts.small_loss import MEMORY, NoiseRate, estimate_noise_rate
 
 
 def slow_confident_joint(probs: list[list[float]], labels: list[int]) -> float:
@@ -32,7 +32,7 @@ def test_estimate_is_the_confident_joint(seed):
     # The last class has no label, and some rows have none either.
     labels = torch.randint(-1, 3, (60,), generator=generator)
     expected = slow_confident_joint(probs.tolist(), labels.tolist())
-    assert estimate(probs, labels) == pytest.approx(expected, abs=1e-6)
+    assert estimate_noise_rate(probs, labels) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.5])
@@ -47,11 +47,11 @@ def test_planted_noise_is_found(rate):
     logits = torch.full((3000, 5), rate / 4 + 1e-3).log()
     logits[torch.arange(3000), truth] = torch.tensor(1 - rate).log()
     probs = (logits + 0.3 * torch.randn(3000, 5, generator=generator)).softmax(-1)
-    assert estimate(probs, labels) == pytest.approx(rate, abs=0.05)
+    assert estimate_noise_rate(probs, labels) == pytest.approx(rate, abs=0.05)
 
 
 def test_no_label_no_noise():
-    assert estimate(torch.eye(3), torch.full((3,), -1)) == 0.0
+    assert estimate_noise_rate(torch.eye(3), torch.full((3,), -1)) == 0.0
 
 
 def test_a_known_rate_is_taken_and_nothing_is_stored():
@@ -67,7 +67,7 @@ def test_updates_are_averaged_and_survive_a_checkpoint():
     epochs = [torch.randn(40, 3, generator=generator).softmax(-1) for _ in range(3)]
     noise, mean = NoiseRate(labels, 3, None), epochs[0]
     noise.update(epochs[0])
-    assert noise.read() == pytest.approx(estimate(mean, labels))
+    assert noise.read() == pytest.approx(estimate_noise_rate(mean, labels))
     noise.update(epochs[1])
     other = NoiseRate(labels, 3, None)
     other.load_state_dict(noise.state_dict())
@@ -75,4 +75,4 @@ def test_updates_are_averaged_and_survive_a_checkpoint():
     for probs in epochs[1:]:
         mean = MEMORY * mean + (1 - MEMORY) * probs
     torch.testing.assert_close(other.mean, mean)
-    assert other.read() == pytest.approx(estimate(mean, labels))
+    assert other.read() == pytest.approx(estimate_noise_rate(mean, labels))

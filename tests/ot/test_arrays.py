@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from csot.ot.arrays import ArrayAdapter, computing_device
+from csot.ot.array_adapter import ArrayAdapter, computing_device
 
 CPU, META, MPS = (torch.device(name) for name in ("cpu", "meta", "mps"))
 

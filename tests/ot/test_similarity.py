@@ -10,8 +10,7 @@ import torch
 
 import csot
 from csot.ot.coherence.cosine import CosineCoherence
-from csot.ot.coherence.knn import neighbour_graph
-from csot.ot.coherence.operator import FunctionSimilarity, MatrixSimilarity
+from csot.ot.coherence.similarity import FunctionSimilarity, MatrixSimilarity, neighbour_graph
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
 from csot.ot.execution import Execution, OneShard
 from csot.ot.numerics import csr_matrix
@@ -83,7 +82,7 @@ def test_neighbour_graph_has_the_right_neighbours(k: int) -> None:
 
 def test_neighbours_by_blocks_and_within_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     features = np.random.default_rng(0).normal(size=(1, 40, 3))
-    monkeypatch.setattr("csot.ot.coherence.knn.BLOCK", 9)
+    monkeypatch.setattr("csot.ot.coherence.similarity.BLOCK", 9)
     operator = neighbour_graph(torch.from_numpy(features), 5)
     S = _graph_by_brute_force(features[0], 5)[None]
     rng = np.random.default_rng(1)

@@ -23,8 +23,7 @@ from csot.report import rows as report_rows
 from csot.report.coded_findings import Coded, encode
 from csot.report.confused_pairs import ConfusedPair, ConfusionSummary
 from csot.report.headline import headline
-from csot.report.rows import select_rows, suspicion_order
-from csot.report.thumbnails import Thumbnails, thumbnail, thumbnails
+from csot.report.rows import Thumbnails, select_rows, suspicion_order, thumbnail, thumbnails
 from csot.runs import Run
 from report.sample_runs import rows_run, texts_run, write_run
 
@@ -263,7 +262,7 @@ def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         rng,
         samples={"text": long, "image": [f"{i}.jpg" for i in range(n)]},
     )
-    monkeypatch.setattr("csot.report.thumbnails.thumbnail", _as_large_as_it_may_be)
+    monkeypatch.setattr("csot.report.rows.thumbnail", _as_large_as_it_may_be)
     monkeypatch.setattr(Containment, "find", lambda self, name: tmp_path / name)
     path = write_report(run)
     assert path.stat().st_size < 13e6
@@ -302,7 +301,7 @@ def test_thumbnails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(many.urls)
     assert sum(map(len, many.urls)) <= 200_000
     assert len(many.urls[0]) > len(many.urls[-1])
-    monkeypatch.setattr("csot.report.thumbnails.has_pillow", lambda: False)
+    monkeypatch.setattr("csot.report.rows.has_pillow", lambda: False)
     assert thumbnails(["tiny.png"], inside, 10**6).urls == [""]
 
 

@@ -24,7 +24,7 @@ from csot.review.domain.session import Session
 from csot.review.domain.shown_row import make_blind_item
 from csot.review.domain.store import Store
 from csot.runs import Run
-from csot.runs.rerun import clean_again
+from csot.runs.source import clean_again
 from report.sample_runs import digits_run, rows_run, texts_run
 from review.serving import Client, command, environment, serving
 

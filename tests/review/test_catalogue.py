@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from csot.review.domain import decision_files as export
-from csot.review.domain.row_details import RowDetails
-from csot.review.domain.session import Session
+from csot.review.domain.session import RowDetails, Session
 from csot.review.domain.shown_row import make_item
 from csot.review.domain.store import LogEntry
 from csot.runs import Run

@@ -15,7 +15,7 @@ from torch import Tensor
 from typer.testing import CliRunner, Result
 
 import csot.cli.app
-from csot.data.datasets.registry import TestSet, TrainingData
+from csot.data.datasets.core.dataset_registry import TestSet, TrainingData
 from csot.data.samples import InMemory
 
 SETTINGS = {

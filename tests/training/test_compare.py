@@ -10,8 +10,7 @@ import pytest
 from csot.data import Columns
 from csot.methods import method_names
 from csot.training import Source, compare
-from csot.training.compare import ComparisonPlan, Recipe
-from csot.training.comparison_cells import ComparisonCell, expand_methods, list_cells
+from csot.training.compare import ComparisonCell, ComparisonPlan, Recipe, expand_methods, list_cells
 from training.quick import FEATURES, write_table
 
 SMALL = {

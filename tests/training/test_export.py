@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import csot
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.training import export, train
 from image_files import write_image
 from training.quick import FEATURES, command, fails, planted

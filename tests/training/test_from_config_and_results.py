@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from csot._core.ranks import Ranks
 from csot.data.samples import InMemory
 from csot.methods.core.contract import Judgement, Split
-from csot.runs.accuracies import measured_accuracies
 from csot.runs.findings import check_findings
+from csot.runs.summary import measured_accuracies
 from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig, learning_rate
 from csot.training.evaluate import accuracy, average_statistics, split_accuracy
 from csot.training.from_config import (

@@ -15,7 +15,7 @@ from torch import Tensor
 from csot._core.ranks import Ranks
 from csot.data import DataError
 from csot.data.augment.views import feature_views
-from csot.data.datasets.registry import TestSet, TrainingData, read_training_data
+from csot.data.datasets.core.dataset_registry import TestSet, TrainingData, read_training_data
 from csot.data.samples import ImageFiles, Samples
 from csot.methods.core.contract import Context, Part
 from csot.nets.build import build_network

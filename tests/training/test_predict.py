@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from csot.data.datasets.registry import read_training_data
+from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.training import train
 from csot.training.predict import Predictor

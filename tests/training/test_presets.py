@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from csot._core.noise_text import canonical_noise
+from csot._core.text import canonical_noise
 from csot.cli.train import parse_settings
 from csot.methods import find_method, method_names
 from csot.methods.parts.csot_settings import CsotSettings

@@ -1,1 +1,1 @@
-"""What every part of the package needs once. Knows nothing of the rest."""
+"""What every part of the package needs. Independent of the rest."""

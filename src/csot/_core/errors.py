@@ -31,10 +31,10 @@ class FileError(ValueError):
 def naming(
     path: Path | str, what: str, remedy: str = "", kind: type[FileError] = FileError
 ) -> Iterator[None]:
-    """Turn any error of the block into a ``kind`` that names ``path``.
+    """Turn any error of the block into a `kind` that names `path`.
 
     Parsers raise nearly anything on a damaged file: the block should hold little besides their
-    call. A `FileError` that names ``path`` keeps its message; a missing package and Ctrl-C pass
+    call. A `FileError` that names `path` keeps its message; a missing package and Ctrl-C pass
     unchanged.
     """
     try:
@@ -89,7 +89,7 @@ def error_words(error: BaseException) -> str:
 
 
 def clip(text: str, limit: int = 80) -> str:
-    """At most ``limit`` characters."""
+    """At most `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -105,7 +105,7 @@ class DataError(FileError):
 
 
 class MissingExtraError(ImportError):
-    """A package is not installed; the message names the extra that brings it."""
+    """A package is not installed; the message names the extra that provides it."""
 
 
 class DataWarning(UserWarning):
@@ -113,7 +113,7 @@ class DataWarning(UserWarning):
 
 
 def require(module: str, extra: str, purpose: str) -> Any:
-    """The module, or an error that names the extra which brings it."""
+    """The module, or an error that names the extra that provides it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,7 @@
-"""Files that may be broken or hostile, read within bounds: bytes, text, JSON, zip, npy and npz."""
+"""Files: read within bounds, as they may be broken or hostile; and written entirely or not at all.
+
+Bytes, text, JSON, zip, npy and npz.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import gzip
 import json
 import math
 import os
+import shutil
 import stat
 import sys
+import uuid
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +46,7 @@ def check_file(path: Path, limit: int | None = None) -> int:
 
 
 def check_expansion(path: Path, unpacked: int, held: int) -> None:
-    """Refuse what would unpack to far more than honest data of that size."""
+    """Refuse files that would unpack to far more than legitimate data of that size."""
     allowed = max(FLOOR, RATIO * held)
     if unpacked > allowed:
         raise FileError(
@@ -51,7 +56,7 @@ def check_expansion(path: Path, unpacked: int, held: int) -> None:
 
 
 def refuse_overlap(data: Path, out: Path) -> None:
-    """An error if the results ``out`` are or lie in ``data``, or the other way round.
+    """An error if the results `out` are or lie in `data`, or the other way round.
 
     One would overwrite the other.
     """
@@ -68,7 +73,7 @@ def refuse_overlap(data: Path, out: Path) -> None:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most ``limit`` bytes."""
+    """The content of a regular file of at most `limit` bytes."""
     check_file(path, limit)
     with naming(path, "a readable file"), open(path, "rb") as file:
         return file.read(limit)
@@ -106,7 +111,7 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 @contextmanager
 def open_zip(path: Path, what: str, remedy: str = "") -> Iterator[zipfile.ZipFile]:
-    """The archive, once all of its members together have an honest size.
+    """The archive, once the total size of its members has been found plausible.
 
     `zipfile` never reads more of a member than its declared size, so the declaration is a bound.
     """
@@ -143,7 +148,7 @@ def read_npy(path: Path, mapped: bool = False) -> npt.NDArray[Any]:
 
 
 def read_member(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[Any]:
-    """The array ``name`` of an .npz file that `open_zip` opened."""
+    """The array `name` of an .npz file that `open_zip` opened."""
     info = archive.getinfo(f"{name}.npy")
     with naming(f"{path}: {name}", WHAT):
         with archive.open(info) as file:
@@ -182,4 +187,78 @@ def _check_text(array: npt.NDArray[Any]) -> None:
     if array.dtype.kind == "U" and array.size:
         points = np.ascontiguousarray(array).view(f"{array.dtype.byteorder}u4")
         if int(points.max()) > sys.maxunicode:
-            raise ValueError("it holds characters that there are not")
+            raise ValueError("it holds code points that do not exist")
+
+
+PARTIAL = ".partial"
+"""Ending of the temporary file. Only a killed process leaves one behind."""
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """A binary file that becomes `path` when the block ends without an error.
+
+    Until then readers see the old file. The data are on the disk before the name changes.
+    """
+    partial = _partial(path)
+    try:
+        with open(partial, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A free name beside `path` for a new file or folder, which becomes `path` at the end.
+
+    Nothing is left behind if the block fails. Folders above `path` are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = _partial(path)
+    try:
+        yield partial
+        os.replace(partial, path)
+    except BaseException:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}{PARTIAL}")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 atomically. File names that are not UTF-8 keep their bytes."""
+    with atomic_write(path) as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def is_partial(path: Path) -> bool:
+    """Whether it is what a killed writer left."""
+    return path.name.startswith(".") and path.name.endswith(PARTIAL)
+
+
+def remove_partials(folder: Path) -> None:
+    """Delete what killed writers left."""
+    for partial in folder.glob(f".*{PARTIAL}"):
+        partial.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself durable, where the system allows it."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -26,7 +26,7 @@ REMEDY = "export the project whose tasks are label_studio.json of the run, as JS
 
 @dataclass(frozen=True)
 class Annotation:
-    """What one annotator says of one sample."""
+    """What one annotator says about one sample."""
 
     sample: str
     annotator: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import re
@@ -34,11 +35,11 @@ FORMATS = (
 BAND = 256
 """Lines of a picture that are worked on at once."""
 OUTSIDE = "it lies outside of the data folder"
-ALLOW_OUTSIDE = "`allow_outside` reads it all the same"
+ALLOW_OUTSIDE = "`allow_outside` reads it anyway"
 
 
 class PictureError(Exception):
-    """Why there is nothing to see."""
+    """A picture cannot be shown; the message says why."""
 
 
 class Containment:
@@ -88,8 +89,13 @@ class Containment:
         return path.resolve().is_relative_to(self._base)
 
 
+def has_pillow() -> bool:
+    """Whether Pillow is installed, without which images are shown as they are or not at all."""
+    return importlib.util.find_spec("PIL") is not None
+
+
 def read_file(path: Path, limit: int = MAX_BYTES) -> bytes:
-    """A regular file of a bearable size; the last step must not be a link."""
+    """A regular file within the size limit; the last step must not be a link."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
     try:
@@ -110,7 +116,7 @@ def read_file(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 @contextmanager
 def decoded(source: Path | bytes, side: int) -> Iterator[Image]:
-    """The first frame with its pixels loaded; a JPEG may come smaller, but not below ``side``.
+    """The first frame with its pixels loaded; a JPEG may come smaller, but not below `side`.
 
     Size and format are checked before any pixel is decoded.
     """
@@ -161,7 +167,7 @@ def stretched(image: Image) -> Image:
 
 
 def on_white(image: Image) -> Image:
-    """Without transparency: what shines through is white."""
+    """Without transparency: transparent pixels become white."""
     from PIL import Image as images
 
     layer = image.convert("RGBA")
@@ -244,7 +250,7 @@ PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 def picture_files(samples: Sequence[Any], stack: ExitStack, name: str = "inputs") -> list[Path]:
     """Paths of pictures; those in memory are written to a folder that the stack removes.
 
-    A sample is a path, a PIL image or a uint8 array (H, W, 3) or (H, W). ``name`` is what the
+    A sample is a path, a PIL image or a uint8 array (H, W, 3) or (H, W). `name` is what the
     samples are called in an error.
     """
     images = require("PIL.Image", "images", "reading images")

@@ -1,7 +1,7 @@
 """Several processes that train as one.
 
 Every process draws the same random numbers for the whole batch and takes every W-th row of it, from
-its own rank on. What a loss needs of the other rows it asks for here; with one process these are
+its own rank on. Losses get what they need of the other rows from here; with one process these are
 identities. Shares have equal sizes, so the mean of means is the mean.
 """
 

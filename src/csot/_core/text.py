@@ -1,4 +1,4 @@
-"""Text of users and files, made safe to print on a terminal and to break in a page."""
+"""Text made safe to print on a terminal and to break in a page; durations and noise as text."""
 
 from __future__ import annotations
 
@@ -36,8 +36,17 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(re.split(r"(?<=[_/.,:;-])(?=\w)", name))
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written; half a surrogate pair cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_texts(samples: Iterable[Any], name: str) -> list[str]:
-    """The samples, if each is a text with something in it; ``name`` is for the error."""
+    """The samples, if each is a text with something in it; `name` is for the error."""
     found = list(samples)
     for row, text in enumerate(found):
         if not isinstance(text, str) or not text.strip():
@@ -61,3 +70,19 @@ def _is_harmless(character: str) -> bool:
     return (
         character in KEPT or character in JOINERS or unicodedata.category(character) not in HIDDEN
     )
+
+
+WITHOUT_RATE = ("none", "matrix", "file")
+
+
+def canonical_noise(text: str) -> str:
+    """`sym:.90` -> `sym:0.9`, with options in alphabetical order; other texts as they are."""
+    kind, _, rest = text.strip().partition(":")
+    if kind in WITHOUT_RATE or not rest:
+        return text.strip()
+    number, *options = (part.strip() for part in rest.split(":"))
+    try:
+        rate = f"{float(number):g}"
+    except ValueError:
+        return text.strip()
+    return ":".join([kind, rate, *sorted(options)])

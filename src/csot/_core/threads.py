@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 POLICY = "OMP_WAIT_POLICY"
-"""Heeded by libgomp (Linux), libomp (macOS) and libiomp5 (conda) alike."""
+"""Respected by libgomp (Linux), libomp (macOS) and libiomp5 (conda) alike."""
 CHOICES = (POLICY, "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""Whoever sets one of these has chosen; it is left alone."""
+"""If the user has set one of these, it is left unchanged."""
 SMALL = 2**16
 """Numbers up to which a second thread would have less than a fifth of the work."""
 

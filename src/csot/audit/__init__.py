@@ -1,4 +1,4 @@
-"""Audits: which rows to verify, and what the verified rows say of all others. Knows no torch."""
+"""Audits: which rows to verify, and what the verified rows say about all others. Without torch."""
 
 from csot.audit.design import AuditPlan as AuditPlan
 from csot.audit.design import Population as Population

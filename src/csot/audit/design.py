@@ -38,7 +38,7 @@ class Population:
     score: Floats
     """Probability that the given label is right."""
     known: Bools
-    """Verified before this run: ``corrected`` is the truth there."""
+    """Verified before this run: `corrected` is the truth there."""
 
     def __len__(self) -> int:
         return len(self.given)
@@ -59,7 +59,7 @@ class Population:
 def population_of(findings: pd.DataFrame) -> tuple[Population, list[Any]]:
     """From a findings table, and the classes in the order of their numbers.
 
-    Further columns, such as those of ``find_label_issues``, are allowed.
+    Further columns, such as those of `find_label_issues`, are allowed.
     """
     check_findings(findings[[name for name in FINDINGS_COLUMNS if name in findings]])
     numbers: dict[Any, int] = {}
@@ -140,7 +140,7 @@ class AuditPlan:
 
 
 def draw_plan(population: Population, n_rows: int, seed: int) -> AuditPlan:
-    """The first ``n_rows`` of an order that depends on the population and the seed alone."""
+    """The first `n_rows` of an order that depends on the population and the seed alone."""
     strata, member = make_strata(population)
     if n_rows < len(strata):
         raise ValueError(

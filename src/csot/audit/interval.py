@@ -30,11 +30,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from csot.runs.noise import Z
+
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
-Z = 1.959963984540054
-"""Two-sided 95 % of the normal distribution."""
 BISECTIONS = 48
 
 
@@ -64,7 +64,7 @@ def stratified_share(
     """theta for x, n and N (H,), which need not be whole numbers.
 
     A stratum without a judged row may hold any share: the interval says so, and the estimate takes
-    ``expected`` (H,) there, else one half.
+    `expected` (H,) there, else one half.
     """
     x, n, size = (np.asarray(a, dtype=np.float64) for a in (counted, judged, sizes))
     weight = size / size.sum()

@@ -1,4 +1,4 @@
-"""The audit in Python: from findings to rows to verify, and back to what they say of all rows."""
+"""The audit in Python: from findings to rows to verify, and what they say about all rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AuditResult:
     noise_rate: Estimate
     """Given labels that are wrong."""
     issue_precision: Estimate | None
-    """Of the rows with ``is_label_issue``, those whose given label is wrong."""
+    """Of the rows with `is_label_issue`, those whose given label is wrong."""
     correction_precision: Estimate | None
     """Of the rows whose label the run changes, those that become right."""
     right_before: Estimate
@@ -51,7 +51,7 @@ class AuditResult:
 
 
 def assess(plan: AuditPlan, population: Population, truth: Ints) -> AuditResult:
-    """From the verified class of each row of the plan, (n,); -1 where nobody can say.
+    """From the verified class of each row of the plan, (n,); -1 where unknown.
 
     Rows that were verified before this run are a stratum of their own that is known entirely.
     """
@@ -87,9 +87,9 @@ def assess(plan: AuditPlan, population: Population, truth: Ints) -> AuditResult:
 def forecast(
     plan: AuditPlan, population: Population, n_rows: int, truth: Ints | None = None
 ) -> Estimate:
-    """The noise rate as ``n_rows`` verified rows would find it, if what is known so far holds.
+    """The noise rate as `n_rows` verified rows would find it, if what is known so far holds.
 
-    Only its width means anything before there are decisions. ``truth`` as for `assess`.
+    Only its width means anything before there are decisions. `truth` as for `assess`.
     """
     counts = np.bincount(allocate(plan.strata, n_rows), minlength=len(plan.strata)).astype(float)
     expected = np.array([stratum.expected for stratum in plan.strata])
@@ -149,9 +149,9 @@ class Audit:
 
     @property
     def table(self) -> pd.DataFrame:
-        """By id: ``position``, ``stratum``, ``inclusion_probability``, and its inverse, ``weight``.
+        """By id: `position`, `stratum`, `inclusion_probability`, and its inverse, `weight`.
 
-        ``order`` counts from 1.
+        `order` counts from 1.
         """
         plan = self.plan
         return pd.DataFrame(
@@ -167,18 +167,18 @@ class Audit:
 
     @property
     def margin(self) -> float:
-        """How far the noise rate will be known, about: the expected half width of its interval."""
+        """How precisely the noise rate will be known: the expected half width of its interval."""
         return forecast(self.plan, self.population, len(self)).margin
 
     def margin_after(self, n_rows: int, labels: Any = None) -> float:
-        """The same for an audit of ``n_rows``, given the ``labels`` that are verified so far."""
+        """The same for an audit of `n_rows`, given the `labels` that are verified so far."""
         truth = None if labels is None else self._codes(self._in_order(labels))
         return forecast(self.plan, self.population, n_rows, truth).margin
 
     def verified(self, labels: Any) -> npt.NDArray[np.object_]:
-        """(N,), None where nobody looked: what `LabelCleaner.fit` takes as ``verified``.
+        """(N,), None where not verified: what `LabelCleaner.fit` takes as `verified`.
 
-        ``labels`` (n,) are in the order of the table, missing where nobody can say; or a Series or
+        `labels` (n,) are in the order of the table, missing where unknown; or a Series or
         dict by id.
         """
         found = np.full(len(self.population), None, dtype=object)
@@ -187,7 +187,7 @@ class Audit:
         return found
 
     def estimate(self, labels: Any) -> AuditResult:
-        """Noise rate, precision and labels right before and after; ``labels`` as for `verified`."""
+        """Noise rate, precision and labels right before and after; `labels` as for `verified`."""
         return assess(self.plan, self.population, self._codes(self._in_order(labels)))
 
     def _in_order(self, labels: Any) -> list[Any]:
@@ -206,7 +206,7 @@ class Audit:
         if len(found) != len(self):
             raise ValueError(
                 f"labels has {len(found)} entries for {len(self)} rows of the audit: pass one for "
-                "each, None where nobody can say"
+                "each, None where unknown"
             )
         return found
 
@@ -227,8 +227,8 @@ class Audit:
 def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: int = 0) -> Audit:
     """Choose rows to verify, so that few of them say much: a stratified random sample.
 
-    ``findings`` is the table of `LabelCleaner.findings_` or of a run. Rows without a label, and
-    rows that are verified already, are not asked for. 50 to 200 rows are usual; an audit of more
+    `findings` is the table of `LabelCleaner.findings_` or of a run. Rows without a label, and
+    rows that are verified already, are not chosen. 50 to 200 rows are usual; an audit of more
     rows begins with the same ones.
     """
     whole = isinstance(n_rows, int | np.integer) and not isinstance(n_rows, bool)
@@ -240,6 +240,6 @@ def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: in
 
 
 def describe(plan: AuditPlan, stratum: int) -> str:
-    """Such as ``doubted 0.21-0.48``: what the run did, and the range of the score."""
+    """Such as `doubted 0.21-0.48`: what the run did, and the range of the score."""
     found = plan.strata[stratum]
     return f"{found.group} {found.low:.2f}-{found.high:.2f}"

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import write_text
 from csot._core.errors import FileError, clip, listed, naming
-from csot._core.files import read_json
+from csot._core.files import read_json, write_text
 from csot.audit.design import AuditPlan, Population, Stratum, draw_plan, population_of
 from csot.audit.proposal import Audit
 from csot.runs import Run
@@ -34,14 +33,14 @@ VERIFIED_LABEL = "verified_label"
 
 
 def read_plan(run: Run, row_of: Mapping[str, int]) -> AuditPlan | None:
-    """The plan of these findings; None if there is none, or if the run was made anew since.
+    """The plan of these findings; None if there is none, or if the run was repeated since.
 
-    ``row_of`` gives the position in the findings by the text of the id.
+    `row_of` gives the position in the findings by the text of the id.
     """
     path = run.path / FILE
     if not path.exists():
         return None
-    with naming(path, "an audit that this csot reads", "move it away and start anew"):
+    with naming(path, "an audit that this csot reads", "move it away and start over"):
         found: dict[str, Any] = read_json(path, LARGEST)
         if found["format"] != FORMAT:
             raise ValueError(f"format {found['format']}")
@@ -66,7 +65,7 @@ def start_plan(
     if old is not None and not np.array_equal(plan.rows[: len(old)], old.rows):
         raise ValueError(
             f"{run.path / FILE} was drawn by another version of csot and cannot be continued: "
-            "finish it, or move it away and start anew"
+            "finish it, or move it away and start over"
         )
     ids = list(row_of)
     inclusion = plan.inclusion.tolist()
@@ -87,7 +86,7 @@ def start_plan(
 
 
 def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | None:
-    """The audit of a run as it is, if there is one; with ``n_rows`` started or continued, and no
+    """The audit of a run as it is, if there is one; with `n_rows` started or continued, and no
     longer than that."""
     findings = run.read_findings()
     population, classes = population_of(findings)
@@ -101,9 +100,9 @@ def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | No
 
 
 def write_sheet(path: Path, run: Run, audit: Audit) -> None:
-    """A CSV with an empty column ``verified_label``, which `csot clean --verified` reads.
+    """A CSV with an empty column `verified_label`, which `csot clean --verified` reads.
 
-    It shows neither the given nor the suggested label: whoever fills it in should not lean on them.
+    It shows neither the given nor the suggested label: they would influence whoever fills it in.
     """
     table = audit.table
     frame = table.drop(columns="position").reset_index(drop=True)

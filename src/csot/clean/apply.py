@@ -1,4 +1,4 @@
-"""``apply_corrections``: the data of a run with corrected labels, in the form it came in."""
+"""`apply_corrections`: the data of a run with corrected labels, in the form it came in."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot._core.atomic import atomic_path
-from csot._core.files import refuse_overlap
+from csot._core.files import atomic_path, refuse_overlap
 from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
 from csot.review.domain.decision_files import Decisions, read_decisions
@@ -32,8 +31,8 @@ class Applied:
     changes_path: Path
     changes: pd.DataFrame
     """One row per changed label: id, given_label, new_label, confidence, and whether people
-    (``reviewed``) or the run changed it, surely (``corrected``) or as the better guess
-    (``uncertain``)."""
+    (`reviewed`) or the run changed it, surely (`corrected`) or as the better guess
+    (`uncertain`)."""
     n_rows: int
 
 
@@ -50,7 +49,7 @@ def apply_corrections(
     A folder of images becomes a folder with one sub-folder per class; a table a table, and arrays
     arrays, of the same columns and names. What people decided in the review comes first, then what
     the run corrected. Discarded rows lose their label; images without one are left out. The list of
-    changes is written beside ``out``.
+    changes is written beside `out`.
 
     Parameters
     ----------

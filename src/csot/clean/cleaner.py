@@ -1,4 +1,4 @@
-"""``LabelCleaner``: which labels are wrong, what they should be, and a classifier that knows."""
+"""`LabelCleaner`: which labels are wrong, what they should be, and a robust classifier."""
 
 from __future__ import annotations
 
@@ -28,10 +28,13 @@ from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
 from csot.clean.findings_text import describe, describe_duplicates
 from csot.clean.folds import check_groups, encode_groups, join_groups
-from csot.clean.inputs import checked_pred_probs, checked_prior, encode, index_of
-from csot.clean.labels import (
+from csot.clean.inputs import (
     EncodedLabels,
     check_same_index,
+    checked_pred_probs,
+    checked_prior,
+    encode,
+    index_of,
 )
 from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import CsotRounds
@@ -89,7 +92,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     class_prior : (C,) array, optional
         Known shares of the true classes; estimated by default.
     predict_prior : "uniform", "estimated" or (C,) array
-        Class shares where ``predict`` is used. Uniform by default, as in the paper: the shares of
+        Class shares where `predict` is used. Uniform by default, as in the paper: the shares of
         a noisy collection are seldom those that matter later.
     duplicates : "group" or "ignore"
         Find near-duplicates and keep them in one fold, where they cannot confirm each other's
@@ -116,7 +119,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         From the rate if all overlap of the classes is real to that if labels said nothing beyond
         the features; narrower with verified rows, which then decide.
     doubt_ : float
-        How much of the overlap of the classes is put down to wrong labels: 0 none, 1 all that the
+        How much of the overlap of the classes is attributed to wrong labels: 0 none, 1 all that the
         clusters of the predictions do not support.
     noise_matrix_ : DataFrame
         p(given | true), rows true.
@@ -128,7 +131,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Probability of each class to be the true one, the given label taken into account.
     informative_ : bool
         Whether the features predict the labels beyond chance. If not, no label is changed and
-        every row is ``uncertain``: noisy labels and silent features look alike.
+        every row is `uncertain`: noisy labels and silent features look alike.
     member_weights_ : dict
         What the judge gave to each candidate.
     duplicate_groups_ : (N,) array
@@ -170,12 +173,12 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> LabelCleaner:
         """Judge every label.
 
-        ``X``, also ``features`` (N, D); ``y``, also ``labels`` (N,) of any type, None, NaN or -1
-        where none is given; ``pred_probs`` (N, C) held-out probabilities of a model of the user's,
-        columns in the order of the sorted classes, as one more candidate; ``sample_ids`` (N,) for
-        the index of ``findings_``; ``verified`` (N,): a mask of labels that are known to be right,
+        `X`, also `features` (N, D); `y`, also `labels` (N,) of any type, None, NaN or -1
+        where none is given; `pred_probs` (N, C) held-out probabilities of a model of the user's,
+        columns in the order of the sorted classes, as one more candidate; `sample_ids` (N,) for
+        the index of `findings_`; `verified` (N,): a mask of labels that are known to be right,
         or the right labels themselves, missing where unknown. Verified rows are never flagged, and
-        inform the rest. ``groups`` (N,), such as the patient or the video of each row: no row is
+        inform the rest. `groups` (N,), such as the patient or the video of each row: no row is
         judged by a model that has seen its group.
         """
         encoded, locked = encode(y, verified)
@@ -254,11 +257,11 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @_also_called(features="X", labels="y")
     def judge(self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None) -> pd.DataFrame:
-        """Verdicts on rows that were not there at ``fit``: a table like ``findings_``.
+        """Verdicts on rows that were not part of `fit`: a table like `findings_`.
 
-        ``y`` holds labels of the classes of ``fit``, missing where none is given; ``verified`` as
-        in ``fit``. Nothing is learned from these rows: the verdict on a row is the same whichever
-        rows come with it. ``pred_probs`` of ``fit``, which only it had, take no part.
+        `y` holds labels of the classes of `fit`, missing where none is given; `verified` as
+        in `fit`. Nothing is learned from these rows: the verdict on a row is the same whichever
+        rows come with it. `pred_probs` of `fit`, which only it had, take no part.
         """
         return self.transfer(X, y, sample_ids, verified).findings_
 
@@ -266,10 +269,10 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def transfer(
         self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None
     ) -> LabelCleaner:
-        """A cleaner with the same model, whose findings and report are on the rows of ``judge``.
+        """A cleaner with the same model, whose findings and report are on the rows of `judge`.
 
-        ``findings_``, ``posterior_`` and the noise rate are those of the new rows; the noise
-        matrix and the class shares are those of ``fit``. Near-duplicates are not looked for.
+        `findings_`, `posterior_` and the noise rate are those of the new rows; the noise
+        matrix and the class shares are those of `fit`. Near-duplicates are not looked for.
         """
         check_is_fitted(self)
         encoded, locked = encode(y, verified, self.classes_)
@@ -299,17 +302,17 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return other
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted cleaner to one .npz file, without pickle; ``load`` reads it.
+        """Write the fitted cleaner to one .npz file, without pickle; `load` reads it.
 
-        The training rows are not in it. A ``random_state`` that is a RandomState, and a
-        ``progress`` that is a callable, become None.
+        The training rows are not in it. A `random_state` that is a RandomState, and a
+        `progress` that is a callable, become None.
         """
         check_is_fitted(self)
         save_state(Path(path), self.__dict__)
 
     @classmethod
     def load(cls, path: str | Path) -> LabelCleaner:
-        """A cleaner that ``save`` wrote. Reading a file never runs code from it."""
+        """A cleaner that `save` wrote. Reading a file never runs code from it."""
         cleaner = cls()
         cleaner.__dict__.update(load_state(Path(path)))
         return cleaner
@@ -327,9 +330,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return "\n".join(filter(None, [warning, text, duplicates]))
 
     def noise_summary(self) -> dict[str, Any]:
-        """The noise rate, how well it is known and why, as summary.json has it.
+        """The noise rate, how well it is known and why, as in summary.json.
 
-        ``warning`` is what `fit` warned of, or empty.
+        `warning` is what `fit` warned of, or empty.
         """
         check_is_fitted(self)
         noise, judgement = self._noise_estimate(), self.model_.judgement

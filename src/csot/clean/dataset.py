@@ -1,4 +1,4 @@
-"""``clean_dataset``: from a folder, a table or arrays to a finished run. `csot clean` calls it."""
+"""`clean_dataset`: from a folder, a table or arrays to a finished run. `csot clean` calls it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import pandas as pd
 from csot._core.files import refuse_overlap
 from csot.clean.apply import Applied, apply_corrections
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.inputs import ClassPrior
+from csot.clean.inputs import ClassPrior, as_array
 from csot.clean.judging import Judge, predict_with_cleaner
-from csot.clean.labels import as_array
 from csot.clean.steps import CleaningRequest, fit_and_write, judge_and_write
 from csot.data import (
     Columns,
     DataError,
 )
-from csot.data.readers.frame import is_frame
+from csot.data.readers.read_data import is_frame
 from csot.embed.preparation import (
     Progress,
 )
 from csot.report import write_report
 from csot.runs import Run
+from csot.runs.exports import Predicted
 from csot.runs.findings import (
     CONFIDENCE,
     CORRECTED,
@@ -41,7 +41,6 @@ from csot.runs.findings import (
     suspicion_order,
 )
 from csot.runs.noise import NoiseEstimate
-from csot.runs.predictions import Predicted
 
 SHOWN_ROWS = 5
 """In a notebook."""
@@ -87,7 +86,7 @@ class CleanRun(Run):
         return self.report_path
 
     def review(self, **options: Any) -> None:
-        """Decide in the browser until Ctrl-C; options as of `csot.review.ReviewServer`."""
+        """Decide in the browser until Ctrl-C; options as for `csot.review.ReviewServer`."""
         from csot.review import ReviewServer
 
         server = ReviewServer(self, **options)
@@ -95,11 +94,11 @@ class CleanRun(Run):
             server.serve(lambda: print(server.url, flush=True), browse=True)
 
     def apply(self, out: str | Path, **options: Any) -> Applied:
-        """Write the data set with corrected labels; options as of `apply_corrections`."""
+        """Write the data set with corrected labels; options as for `apply_corrections`."""
         return apply_corrections(self, out, **options)
 
     def predict(self, data: str | Path, **options: Any) -> Predicted:
-        """Labels for new data of the same kind; options as of `predict_with_cleaner`."""
+        """Labels for new data of the same kind; options as for `predict_with_cleaner`."""
         if not isinstance(data, str | Path):
             raise DataError(
                 f"data is a {type(data).__name__}: pass a path, or predict what is in memory by "
@@ -143,7 +142,7 @@ def clean_dataset(
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> CleanRun:
-    """Say which labels of a data set are wrong, what they should be, and how sure that is.
+    """Find which labels of a data set are wrong, what they should be, and how certain that is.
 
     The data is never changed. The run gets findings.csv, corrected.csv, report.html and more.
 
@@ -154,20 +153,20 @@ def clean_dataset(
         .parquet table; an .npz file, or a folder of .npy files, with features and labels; or a
         table or features in memory.
     out : path, optional
-        Folder of the run. An interrupted run goes on there; results of other data are refused.
-        By default a temporary folder, until ``save`` is called.
+        Folder of the run. An interrupted run continues there; results of other data are refused.
+        By default a temporary folder, until `save` is called.
     labels : (N,) array, optional
         Given labels of an array of features, None or NaN where there is none.
     label, text, image, id, group, annotator : str, optional
-        Columns of a table. With ``annotator`` a row is one vote, and ``id`` names the sample.
+        Columns of a table. With `annotator` a row is one vote, and `id` names the sample.
     features : sequence of str, optional
-        Feature columns of a table; by default all that describe a sample. With ``text`` or
-        ``image`` they are used beside it.
+        Feature columns of a table; by default all that describe a sample. With `text` or
+        `image` they are used beside it.
     root : path, optional
         Folder that the image paths of a table start from; else the table's own.
     embedder : str, optional
-        Turns images or texts into features: ``efficientnet-lite0``, ``hf:NAME``, or
-        ``package.module:callable``.
+        Turns images or texts into features: `efficientnet-lite0`, `hf:NAME`, or
+        `package.module:callable`.
     verified, votes : path, optional
         CSV files of decisions that are final (id, label), and of more opinions (id, annotator,
         label); or exports of Label Studio.
@@ -180,7 +179,7 @@ def clean_dataset(
     seed : int
         The result depends on the data and on it.
     force : bool
-        Replace the results of other data in ``out``.
+        Replace the results of other data in `out`.
     allow_outside : bool
         Read pictures that lie outside of the data folder, by absolute paths or links.
     excel_safe : bool
@@ -191,13 +190,13 @@ def clean_dataset(
         Called with the name of a stage, how much of it is done, and how much there is.
     announce : callable, optional
         Called with a line that says which columns of a table are used and which are ignored, once
-        it is read; it is also ``settings["uses"]`` of the summary.
+        it is read; it is also `settings["uses"]` of the summary.
 
     Returns
     -------
     CleanRun
-        With ``findings``, ``summary``, ``cleaner``, ``report()``, ``review()``, ``apply()``,
-        ``predict()`` and ``save()``.
+        With `findings`, `summary`, `cleaner`, `report()`, `review()`, `apply()`,
+        `predict()` and `save()`.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 A copy of a row carries the same label, right or wrong, so a model trained on the copy confirms it.
 
 Exact copies are rows with equal features. In discrete features, such as a table of three
-categories, equal rows are common by chance and are not copies; see ``_are_copies``.
+categories, equal rows are common by chance and are not copies; see `_are_copies`.
 
 Rows i and j are near-duplicates if  d_ij <= r min(s_i, s_j),  s_i the distance from i to its
 K-th nearest neighbour. In a neighbourhood of even density and dimension m, (d_j / d_K)^m is
@@ -93,11 +93,11 @@ def count_duplicates(group: Integers, labels: pd.Series[Any]) -> DuplicateCounts
 
 
 def find_duplicates(features: Tensor, labels: Integers, seed: int) -> Duplicates:
-    """Groups of near-duplicates among the rows of ``features`` (N, D), float32 and finite.
+    """Groups of near-duplicates among the rows of `features` (N, D), float32 and finite.
 
-    ``labels`` (N,) class indices or -1: a group that would hold every row of a class is not formed,
+    `labels` (N,) class indices or -1: a group that would hold every row of a class is not formed,
     because no model could learn that class without it. Equal rows are found by their hashes. Other
-    pairs are searched within random cells, exactly up to 256 rows; see ``near_pairs``.
+    pairs are searched within random cells, exactly up to 256 rows; see `near_pairs`.
     """
     n_rows = len(features)
     varies = (features != features[:1]).any(0)
@@ -178,7 +178,7 @@ def _sizes(group: Integers) -> Integers:
 
 
 def _at_most(limit: int, group: Integers) -> Integers:
-    """The groups of two up to ``limit`` rows; -1 for all other rows."""
+    """The groups of two up to `limit` rows; -1 for all other rows."""
     sizes = _sizes(group)
     return np.where((sizes > 1) & (sizes <= limit), group, -1)
 

@@ -14,7 +14,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from csot.clean.labels import as_array
+from csot.clean.inputs import as_array
 
 Integers = npt.NDArray[np.int64]
 
@@ -32,7 +32,7 @@ class Folds:
     ) -> Folds:
         """Deal the rows of each label, in random order, to the folds in turn.
 
-        Rows with the same number in ``groups`` (N,) are kept in one fold; there are never more
+        Rows with the same number in `groups` (N,) are kept in one fold; there are never more
         folds than groups. A single group cannot be divided and is ignored.
         """
         chance = np.random.default_rng(seed).random(len(labels))
@@ -179,7 +179,7 @@ def check_groups(
 ) -> None:
     """Raise if the groups leave nothing to cross-fit, warn if they leave little.
 
-    ``groups`` as ``join_groups`` returns them; ``labels`` (N,) class indices, -1 for none.
+    `groups` as `join_groups` returns them; `labels` (N,) class indices, -1 for none.
     """
     if groups is None:
         return

@@ -14,8 +14,13 @@ from scipy.optimize import linear_sum_assignment
 
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
-from csot.clean.inputs import check_probabilities
-from csot.clean.labels import EncodedLabels, as_array, check_same_index, encode_labels
+from csot.clean.inputs import (
+    EncodedLabels,
+    as_array,
+    check_probabilities,
+    check_same_index,
+    encode_labels,
+)
 from csot.clean.likelihood import Evidence, by_class, log_probs, posterior, softmax_rows
 from csot.clean.noise_matrix import deconvolve, first_guess, of_surest_rows
 from csot.clean.overlap import measure_overlap

@@ -27,7 +27,7 @@ from csot.embed.preparation import (
     plan_embedding,
 )
 from csot.runs import Run
-from csot.runs.predictions import Predicted
+from csot.runs.exports import Predicted
 
 DESCRIPTIONS = {
     "images": "images",
@@ -89,7 +89,7 @@ class Judge:
     ) -> tuple[Columns, str | None]:
         """The columns and the embedder of the run; other ones are refused.
 
-        ``data`` is None for a table in memory.
+        `data` is None for a table in memory.
         """
         embedder = embedder or self.embedder
         if data is not None and not data.exists():
@@ -195,7 +195,7 @@ def predict_with_cleaner(
     allow_outside : bool
         Read images that lie outside of the data folder.
     embedder : str, optional
-        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
+        Of a run with an embedder `package.module:callable`: that name, if you trust it.
     progress : callable, optional
         Called with the name of a stage, how much of it is done, and how much there is.
     """

@@ -1,8 +1,8 @@
 """Nearest neighbours within random cells: enough to find pairs far closer than their surroundings.
 
 The rows are divided among random pivots, each row to the nearest, until a cell holds at most
-``CELL`` rows; inside a cell all distances are computed. Up to ``CELL`` rows that is exact. Beyond
-it a pair is missed if a cell boundary runs between its rows in every one of ``PASSES`` divisions.
+`CELL` rows; inside a cell all distances are computed. Up to `CELL` rows that is exact. Beyond
+it a pair is missed if a cell boundary runs between its rows in every one of `PASSES` divisions.
 The cost is O(N log N D), without N x N.
 """
 
@@ -44,9 +44,9 @@ class NearPairs:
 
 
 def near_pairs(rows: Tensor, ratio: float, seed: int) -> NearPairs | None:
-    """Pairs nearer than ``ratio`` times the smaller of their distances to the K-th neighbour.
+    """Pairs nearer than `ratio` times the smaller of their distances to the K-th neighbour.
 
-    ``rows`` (N, D) all different. None if there are too few rows for a K-th neighbour.
+    `rows` (N, D) all different. None if there are too few rows for a K-th neighbour.
     """
     if len(rows) <= K:
         return None

@@ -1,4 +1,4 @@
-"""A fitted ``LabelCleaner`` as one .npz file, without pickle."""
+"""A fitted `LabelCleaner` as one .npz file, without pickle."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from csot._core.atomic import atomic_write
 from csot._core.errors import FileError, clip, reason
+from csot._core.files import atomic_write
 from csot.clean.explanation import Explanation, Judgement
 from csot.clean.features import Basis, Units
 from csot.clean.members.fourier import FourierMap, FourierPredictor
@@ -26,7 +26,7 @@ from csot.clean.verdicts import ClassDistances, Rules
 
 # A tree of plain values, arrays, tables and known dataclasses as one .npz file, without pickle.
 #
-# ``header`` holds the tree as JSON, in UTF-8 bytes; its leaves name the arrays ``a0``, ``a1``, ...
+# `header` holds the tree as JSON, in UTF-8 bytes; its leaves name the arrays `a0`, `a1`, ...
 # Numbers come back to the last bit. Nothing in the file can name code to run: types are looked up
 # among those that the caller knows.
 
@@ -37,7 +37,7 @@ Types = Mapping[str, type[Any]]
 
 
 def write_archive(path: Path, kind: str, version: int, value: Any, types: Types) -> None:
-    """Write atomically; ``kind`` and ``version`` are what a reader asks for."""
+    """Write atomically; `kind` and `version` are what a reader asks for."""
     packer = _Packer(types)
     tree = {"kind": kind, "version": version, "value": packer.pack(value, kind)}
     header = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
@@ -79,7 +79,7 @@ class _Packer:
         self._tensors: dict[int, tuple[torch.Tensor, str]] = {}
 
     def pack(self, value: Any, where: str) -> Any:
-        """A node of JSON; ``where`` names it in errors."""
+        """A node of JSON; `where` names it in errors."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return value.item() if isinstance(value, np.generic) else value
         if isinstance(value, np.generic):
@@ -201,10 +201,10 @@ def _whole(known: type[Any], parts: dict[str, Any]) -> Any:
     return Basis.restore(parts) if known is Basis else known(**parts)
 
 
-# What a fitted ``LabelCleaner`` is, as a file: its settings and all that ``fit`` learned.
+# What a fitted `LabelCleaner` is, as a file: its settings and all that `fit` learned.
 #
 # Left out are the training rows themselves: coordinates, held-out logits and probabilities.
-# Verdicts on the training rows are in ``findings_`` and ``posterior_``, which are kept.
+# Verdicts on the training rows are in `findings_` and `posterior_`, which are kept.
 
 KIND = "LabelCleaner"
 VERSION = 4
@@ -248,7 +248,7 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
 
 
 def load_state(path: Path) -> dict[str, Any]:
-    """The attributes; ValueError if the file is not one of ``save_state``, whole and consistent."""
+    """The attributes; ValueError if the file is not one of `save_state`, whole and consistent."""
     state = read_archive(path, KIND, VERSION, TYPES)
     try:
         _check(state)

@@ -84,7 +84,7 @@ def _write_tables(
     findings: pd.DataFrame,
     posterior: npt.ArrayLike,
 ) -> None:
-    """What is known of each sample. The classes are those of the cleaner."""
+    """What is known about each sample. The classes are those of the cleaner."""
     samples = _sample_table(data)
     run.write_findings(findings)
     run.write_samples(samples)

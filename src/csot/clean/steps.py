@@ -212,7 +212,7 @@ def _read_samples(
     try:
         planned = plan_embedding(request.data, request.out, columns, root, request.embedder)
     except MissingExtraError:
-        # What is wrong with the data comes first: no extra would mend it.
+        # What is wrong with the data comes first: no extra would fix it.
         read_data(source, columns, root, fault, labelled, outside)
         raise
     data = read_data(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from csot.clean.explanation import Judgement, look_threshold
-from csot.clean.labels import EncodedLabels
+from csot.clean.inputs import EncodedLabels
 from csot.clean.likelihood import Evidence
 from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED, findings_table
 from csot.runs.noise import NoiseEstimate

@@ -1,4 +1,4 @@
-"""What the commands do, between the parsed options and the printed lines."""
+"""The command line: one file per command."""
 
 from csot._core.threads import wait_passively
 

@@ -18,7 +18,7 @@ def apply(
             "--out",
             "-o",
             metavar="NEW",
-            help="New folder or file, in the form of the data; else its name and -fixed.",
+            help="New folder or file, in the form of the data; by default its name and -fixed.",
         ),
     ] = None,
     min_confidence: Annotated[

@@ -40,14 +40,18 @@ def audit(
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="That CSV, filled in: print what it says of all labels."),
+        typer.Option(
+            metavar="FILE", help="That CSV, filled in: print what it says about all labels."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random choice; a started audit keeps its.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the random choice; a started audit keeps its own.")
+    ] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose rows to verify, at random where it matters most, and say what they tell.
+    """Choose rows to verify, sampled where they matter most, and report what they show.
 
     Verified rows give the noise rate and the precision of RUN with intervals, and make the next
     csot clean better. csot review RUN --audit does the same in the browser.
@@ -90,7 +94,7 @@ def _tell_plan(run: Run, audit: Audit, out: Path | None, terminal: Terminal) -> 
 
     from csot.audit.design import GROUPS
     from csot.audit.sheet import write_sheet
-    from csot.runs.rerun import clean_again
+    from csot.runs.source import clean_again
 
     n_rows = len(audit)
     plan = audit.plan
@@ -103,7 +107,7 @@ def _tell_plan(run: Run, audit: Audit, out: Path | None, terminal: Terminal) -> 
     terminal.say()
     terminal.say(
         Text(
-            f"{n_rows:,} verified rows will tell the noise rate to about "
+            f"{n_rows:,} verified rows will give the noise rate to about "
             f"±{100 * audit.margin:.0f} percentage points."
         )
     )
@@ -127,7 +131,7 @@ def _tell_plan(run: Run, audit: Audit, out: Path | None, terminal: Terminal) -> 
 
 def _tell_results(run: Run, audit: Audit, path: Path, terminal: Terminal) -> None:
     from csot.audit.sheet import read_sheet
-    from csot.runs.rerun import clean_again
+    from csot.runs.source import clean_again
 
     labels, others = read_sheet(path, run, audit)
     if others:

@@ -1,4 +1,4 @@
-"""`csot clean`: which labels are wrong, what they should be, and how sure that is."""
+"""`csot clean`: which labels are wrong, what they should be, and how certain that is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def clean(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="RUN", help="Folder for the results; else DATA-run."),
+        typer.Option(
+            "--out", "-o", metavar="RUN", help="Folder for the results; by default DATA-run."
+        ),
     ] = None,
     label: LabelColumn = None,
     text: TextColumn = None,
@@ -102,14 +104,16 @@ def clean(
             help="Judge DATA with what another run of csot clean learned; nothing is fitted.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The result depends on the data and on it.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed; the result depends on it and on the data.")
+    ] = 0,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the results of other data in RUN.")
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which labels of DATA are wrong, what they should be, and how sure that is.
+    """Find which labels of DATA are wrong, what they should be, and how certain that is.
 
     DATA is never changed. RUN gets findings.csv, corrected.csv, report.html and more.
 

@@ -16,7 +16,7 @@ from csot.cli.terminal import Terminal, program
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, STATUS
 from csot.runs.noise import NoiseEstimate
-from csot.runs.rerun import clean_command
+from csot.runs.source import clean_command
 
 CONFUSIONS = 5
 FACTS = (
@@ -153,7 +153,7 @@ def _annotator_table(annotators: pd.DataFrame) -> Table:
 
 
 def _show_next(run: Run, terminal: Terminal) -> None:
-    """Where the results are, and the commands to go on with."""
+    """Where the results are, and the next commands."""
     out: Path = run.path
     terminal.say(f"Results in {out}; look at {out / 'report.html'}")
     terminal.say(f"Next: {shlex.join([*program(), 'review', str(out)])}")

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from csot.figures import Comparison
-    from csot.training.compare import ComparisonPlan
-    from csot.training.comparison_cells import ComparisonCell
+    from csot.training.compare import ComparisonCell, ComparisonPlan
 
 UNSAID = ("quiet", "as_json", "jobs")
 SCORES = ("test_accuracy_last", "test_accuracy_best", "seconds")
@@ -58,7 +57,9 @@ def compare(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="RUN", help="Folder of all runs; else DATA-compare."),
+        typer.Option(
+            "--out", "-o", metavar="RUN", help="Folder of all runs; by default DATA-compare."
+        ),
     ] = None,
     noise: Annotated[str, typer.Option(help="Kinds of noise, separated by commas.")] = "none",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
@@ -92,14 +93,14 @@ def compare(
         ),
     ] = False,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Runs at a time, each on one thread where there are several.")
+        int, typer.Option(min=1, help="Runs at the same time; with several, each uses one thread.")
     ] = 1,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run methods on the same data and noise, each by its own recipe, and put them side by side.
+    """Run methods on the same data and noise, each with its own recipe, and compare them.
 
-    What is finished in RUN is not run again; what was interrupted goes on.
+    Finished runs in RUN are not repeated; interrupted ones are resumed.
 
     Example: csot compare digits --methods cross_entropy,csot --noise sym:0.5 --seeds 0,1,2
     """
@@ -160,7 +161,7 @@ def compare(
 
 
 def as_typed(context: typer.Context) -> str:
-    """The command as it was typed, for compare.html; without what does not change the results."""
+    """The command as it was typed, for compare.html; only options that change the results."""
     arguments, options = [], []
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -207,15 +208,15 @@ def describe_plan(plan: ComparisonPlan) -> str:
             f"optimiser and network, not its own ({said})"
         )
     return (
-        f"{len(plan.cells)} runs; each method by its own recipe, as its section of the preset has "
-        f"it ({said}); --equal gives all of them the same epochs, optimiser and network"
+        f"{len(plan.cells)} runs; each method uses its own recipe, from its section of the "
+        f"preset ({said}); --equal gives all of them the same epochs, optimiser and network"
     )
 
 
 def say_comparison(found: Comparison, out: Path, has_sweep: bool, terminal: Terminal) -> None:
     """One table per noise: side by side they would not fit a terminal."""
     from csot.figures.comparison.comparison import rows_for
-    from csot.figures.comparison.table_formats import align
+    from csot.figures.comparison.table_model import align
 
     for name in found.noises:
         terminal.say()
@@ -235,7 +236,7 @@ def say_comparison(found: Comparison, out: Path, has_sweep: bool, terminal: Term
 def say_sweep(sweep: pd.DataFrame, terminal: Terminal) -> None:
     """One table per setting and method: values down, noises across."""
     from csot.figures.comparison.comparison import cell_text
-    from csot.figures.comparison.table_formats import NOTHING, align
+    from csot.figures.comparison.table_model import NOTHING, align
 
     for (setting, method), group in sweep.groupby(["setting", "method"], sort=False):
         noises, values = (list(dict.fromkeys(group[name])) for name in ("noise", "value"))
@@ -267,7 +268,7 @@ def split_list(text: str, option: str) -> list[str]:
 
 def parse_values(pairs: Sequence[str]) -> dict[str, list[Any]]:
     """`epsilon=0.05,0.1` -> {"epsilon": [0.05, 0.1]}; values are YAML."""
-    from csot.training.yaml_text import parse_yaml
+    from csot.training.config import parse_yaml
 
     found: dict[str, list[Any]] = {}
     for pair in pairs:

@@ -14,6 +14,7 @@ from csot._core.text import duration
 from csot.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from csot.training import Progress
     from csot.training.config import RunConfig
     from csot.training.time_estimate import Workload
 
@@ -56,6 +57,20 @@ class Epochs:
         self._stages.close()
         if self._live is not None:
             self._live.__exit__(None, None, None)
+
+    def progress(self) -> Progress:
+        """The callbacks that `csot.train` takes."""
+        from csot.training import Progress
+
+        return Progress(
+            on_step=self.on_step,
+            on_epoch=self.on_epoch,
+            on_start=self.on_start,
+            on_ready=self.on_ready,
+            on_estimate=self.on_estimate,
+            on_words=self.on_words,
+            on_stage=self.on_stage,
+        )
 
     def on_start(self, config: RunConfig) -> None:
         self._epochs = config.training.epochs

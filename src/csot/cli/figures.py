@@ -40,12 +40,14 @@ def figures(
         typer.Option(help="CSV with the columns id and true_label, where a run has none."),
     ] = None,
     epoch: Annotated[
-        int | None, typer.Option(help="Epoch whose snapshot is drawn; else the last.")
+        int | None, typer.Option(help="Epoch whose snapshot is drawn; by default the last.")
     ] = None,
     theme: Annotated[str, typer.Option(help="light, dark or both.")] = "both",
     kept: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where what takes long is kept; else kept/ of --out."),
+        typer.Option(
+            metavar="DIR", help="Folder for long computations; by default kept/ in --out."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="timing: only the sizes that take seconds.")
@@ -56,7 +58,7 @@ def figures(
 ) -> None:
     """Draw figures as PNG and SVG, with the numbers behind them as CSV.
 
-    What takes long is kept: the same command goes on where it stopped.
+    Long computations are kept: the same command continues where it stopped.
 
     Example: csot figures list
 

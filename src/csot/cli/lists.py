@@ -1,4 +1,4 @@
-"""`csot methods`, `csot presets` and `csot ablations`: what there is."""
+"""`csot methods`, `csot presets` and `csot ablations`: lists of what is available."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from csot.cli.train import require_training
 presets = typer.Typer(help="Recipes for training.", no_args_is_help=True)
 
 
-NamesOnly = Annotated[bool, typer.Option("--quiet", "-q", help="Only the names.")]
+NamesOnly = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the names.")]
 
 
 def methods(quiet: NamesOnly = False, as_json: AsJson = False) -> None:
@@ -51,7 +51,7 @@ def ablations(quiet: NamesOnly = False, as_json: AsJson = False) -> None:
     """
     with Terminal(as_json=as_json) as terminal:
         require_training("csot ablations")
-        from csot.methods.core.registry import ABLATIONS, PLUS
+        from csot.methods.core.method_registry import ABLATIONS, PLUS
 
         facts = [
             {
@@ -123,13 +123,16 @@ def presets_show(
     method: Annotated[
         str | None,
         typer.Option(
-            help="Resolve it for this method, defaults and all.", autocompletion=complete_method
+            help="Resolve it for this method, including all defaults.",
+            autocompletion=complete_method,
         ),
     ] = None,
-    noise: Annotated[str | None, typer.Option(help="And for this noise: sym:0.5 ...")] = None,
+    noise: Annotated[str | None, typer.Option(help="Also for this noise: sym:0.5 ...")] = None,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Only the exit code tells whether it is valid."),
+        typer.Option(
+            "--quiet", "-q", help="Print nothing; the exit code tells whether it is valid."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -141,8 +144,8 @@ def presets_show(
         require_training("csot presets")
         import yaml
 
+        from csot.training.config import parse_yaml
         from csot.training.presets import make_config, preset_text, read_preset
-        from csot.training.yaml_text import parse_yaml
 
         if method is None and noise is None:
             text = preset_text(name)

@@ -59,14 +59,16 @@ ImageColumn = Annotated[
 ]
 IdColumn = Annotated[
     str | None,
-    typer.Option("--id", help="Column of unique ids; else row numbers.", rich_help_panel=TABLE),
+    typer.Option(
+        "--id", help="Column of unique ids; by default row numbers.", rich_help_panel=TABLE
+    ),
 ]
 FeatureColumns = Annotated[
     str | None,
     typer.Option(
         "--features",
-        help="Feature columns, comma-separated; else all that describe a sample. With --text or "
-        "--image they are used beside it.",
+        help="Feature columns, comma-separated; by default all that describe a sample. With --text "
+        "or --image they are used beside it.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -90,7 +92,7 @@ ImageRoot = Annotated[
     Path | None,
     typer.Option(
         "--root",
-        help="Folder that image paths start from; else the table's.",
+        help="Folder that image paths start from; by default the table's.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -108,7 +110,8 @@ ExcelSafe = Annotated[
     ),
 ]
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Where named data sets lie; else ./data.")
+    Path | None,
+    typer.Option("--data-dir", help="Folder of the named data sets; by default ./data."),
 ]
 TestData = Annotated[
     Path | None, typer.Option("--test", help="Test data of the same kind as DATA.")
@@ -117,7 +120,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         "--preset",
-        help="A preset (csot presets list) or a .yaml file; else the data's own.",
+        help="A preset (csot presets list) or a .yaml file; by default the data's own.",
         autocompletion=complete_preset,
     ),
 ]

@@ -51,7 +51,7 @@ def predict(
             "--out",
             "-o",
             metavar="FILE",
-            help="A .csv, .parquet or .npz file; else DATA-predictions.csv.",
+            help="A .csv, .parquet or .npz file; by default DATA-predictions.csv.",
         ),
     ] = None,
     checkpoint: Annotated[
@@ -76,7 +76,7 @@ def predict(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what the model of RUN makes of DATA: a label and the probabilities of all classes.
+    """Predict DATA with the model of RUN: a label and the probabilities of all classes.
 
     Example: csot predict run new-photos/ --out predictions.csv
     """

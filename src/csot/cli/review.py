@@ -23,11 +23,11 @@ def review(
         str, typer.Option(metavar="NAME", help="Your name; decisions are kept under it.")
     ] = "reviewer",
     port: Annotated[
-        int | None, typer.Option(help="Port; else a free one.", min=0, max=65535)
+        int | None, typer.Option(help="Port; by default a free one.", min=0, max=65535)
     ] = None,
     audit: Annotated[
         int | None,
-        typer.Option(metavar="ROWS", min=1, help="Open with an audit of so many rows."),
+        typer.Option(metavar="ROWS", min=1, help="Open with an audit of this many rows."),
     ] = None,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address to open.")
@@ -41,7 +41,7 @@ def review(
         typer.Option("--same-data", help="Keep the decisions: the data only moved."),
     ] = False,
     allow_outside: AllowOutside = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the address.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the address.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Decide on the suggestions of RUN in the browser, on this machine; no network is used.
@@ -92,7 +92,9 @@ def _tell_address(
     if run.has_images:
         terminal.say(f"Pictures are from {run.image_root}")
     if is_remote:
-        terminal.warn("whoever has this address can decide, and what is sent is not encrypted")
+        terminal.warn(
+            "anyone who has this address can make decisions, and what is sent is not encrypted"
+        )
     if as_json:
         facts = {"url": server.url, "n_left": session.progress().left}
         terminal.result({**facts, "decisions": str(session.store.path)})
@@ -104,7 +106,7 @@ def _tell_address(
 def _tell_audit(session: Session, terminal: Terminal) -> None:
     """What the audit says so far, and the command that uses it."""
     from csot.review.domain.decision_files import write_verified
-    from csot.runs.rerun import clean_again
+    from csot.runs.source import clean_again
 
     plan = session.auditing.plan
     state = None if plan is None else session.auditing.state(plan, session.person)

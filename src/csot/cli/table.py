@@ -23,7 +23,7 @@ def table(
         typer.Argument(metavar="[RUN]...", help="Folders of csot compare or csot train."),
     ] = None,
     with_paper: Annotated[
-        bool, typer.Option("--with-paper", help="Rows with the figures that the paper printed.")
+        bool, typer.Option("--with-paper", help="Add rows with the figures that the paper printed.")
     ] = False,
     epochs: Annotated[
         str,
@@ -34,7 +34,7 @@ def table(
     ] = "peak,last",
     form: Annotated[str, typer.Option("--format", help="text, csv, latex or html.")] = "text",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it there.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write the table to.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     quiet: Quiet = False,
@@ -47,11 +47,11 @@ def table(
     Example: csot table main digits-compare --with-paper --format latex
     """
     with Terminal(quiet, as_json) as terminal:
-        from csot._core.atomic import write_text
         from csot._core.errors import nearest
+        from csot._core.files import write_text
         from csot.figures.comparison.measured import read_measured
         from csot.figures.comparison.results_table import results_table
-        from csot.figures.comparison.table_formats import FORMATS
+        from csot.figures.comparison.table_model import FORMATS
 
         if form not in FORMATS:
             known = list(FORMATS)

@@ -30,7 +30,7 @@ from csot._core.text import duration, one_line, printable
 LINE_SECONDS = 10.0
 """Between plain lines: a log should not be full of them."""
 SETTLING_SECONDS = 0.5
-"""What is done so soon was known before, and says nothing about the speed."""
+"""Work finished this soon came from a cache, and says nothing about the speed."""
 
 Update = Callable[[str, int, int], None]
 """Takes the name of a stage, how much of it is done, and how much there is."""
@@ -66,7 +66,7 @@ class ProgressBar:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Out of the way of what is printed within the block."""
+        """Hide the bar while something is printed in the block."""
         self._bars.stop()
         try:
             yield
@@ -113,7 +113,7 @@ def program() -> list[str]:
 
 
 EXPECTED = (ValueError, OSError, ImportError, FloatingPointError)
-"""What users can mend: one red line and exit code 2, no traceback."""
+"""Errors that users can fix: one red line and exit code 2, no traceback."""
 
 
 PARAMETER = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
@@ -166,7 +166,7 @@ class Terminal:
         self,
         quiet: bool = False,
         as_json: bool = False,
-        resume: str = "the same command goes on where this one stopped",
+        resume: str = "the same command continues where this one stopped",
     ) -> None:
         self._resume = resume
         self._as_json = as_json
@@ -230,7 +230,7 @@ class Terminal:
 
     @contextmanager
     def bar(self, description: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Progress of one stage; the function moves it on."""
+        """Progress of one stage; the function advances it."""
         done = 0
         with self.stages() as update:
             update(description, 0, total)
@@ -244,7 +244,7 @@ class Terminal:
 
     @contextmanager
     def stages(self) -> Iterator[Update]:
-        """Progress that follows the stages which the function is told of."""
+        """Progress of several stages; the function is called with each."""
         if self.shows_progress:
             with ProgressBar(self._err) as self._bar:
                 try:

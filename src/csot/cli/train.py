@@ -52,7 +52,9 @@ def train(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; else DATA-METHOD."),
+        typer.Option(
+            "--out", "-o", metavar="RUN", help="Folder of the run; by default DATA-METHOD."
+        ),
     ] = None,
     preset: Preset = None,
     backbone: Backbone = None,
@@ -68,16 +70,23 @@ def train(
             autocompletion=complete_noise,
         ),
     ] = "none",
-    seed: Annotated[int, typer.Option(help="Of the noise, the weights, everything random.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Seed of the noise, the initial weights and everything else that is random."
+        ),
+    ] = 0,
     settings: Changes = None,
     data_dir: DataDir = None,
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch a public data set that is not there.")
+        bool, typer.Option("--download", help="Download a public data set that is missing.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option(help="Train on so many rows, the same number of each class.")
+        int | None, typer.Option(help="Train on this many rows, the same number of each class.")
     ] = None,
-    image_size: Annotated[int | None, typer.Option(help="Side that images are scaled to.")] = None,
+    image_size: Annotated[
+        int | None, typer.Option(help="Size in pixels that images are scaled to.")
+    ] = None,
     test: TestData = None,
     label: LabelColumn = None,
     text: TextColumn = None,
@@ -90,7 +99,7 @@ def train(
     from_clean: Annotated[
         Path | None,
         typer.Option(
-            help="A run of csot clean on the same data: start from what it says of each label.",
+            help="A run of csot clean on the same data: start from what it says about each label.",
             metavar="RUN",
         ),
     ] = None,
@@ -121,10 +130,10 @@ def train(
         bool, typer.Option("--compile", help="Use torch.compile.", rich_help_panel=MACHINE)
     ] = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write RUN/tensorboard as well.")
+        bool, typer.Option("--tensorboard", help="Also write RUN/tensorboard.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint of RUN.")
+        bool, typer.Option("--resume", help="Continue from the last checkpoint of RUN.")
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the training run in RUN.")
@@ -141,11 +150,11 @@ def train(
 
     Example: csot train photos/ --test test-photos/ --out run
     """
-    with Terminal(quiet, as_json, "--resume goes on after the last whole epoch") as terminal:
+    with Terminal(quiet, as_json, "--resume continues after the last complete epoch") as terminal:
         require_training("csot train")
         import csot
         from csot.data import Columns
-        from csot.training import Progress, Source
+        from csot.training import Source
         from csot.training.run_folder import is_first_process
 
         if not is_first_process():
@@ -195,15 +204,7 @@ def train(
                 force=force,
                 tensorboard=tensorboard,
                 excel_safe=excel_safe,
-                progress=Progress(
-                    epochs.on_step,
-                    epochs.on_epoch,
-                    epochs.on_start,
-                    epochs.on_ready,
-                    epochs.on_estimate,
-                    epochs.on_words,
-                    epochs.on_stage,
-                ),
+                progress=epochs.progress(),
             )
         if trained.summary:
             show_trained(trained.summary, out, terminal)
@@ -225,7 +226,7 @@ def require_training(command: str) -> None:
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     """`epochs=20` -> {"epochs": 20}; values are YAML."""
-    from csot.training.yaml_text import parse_yaml
+    from csot.training.config import parse_yaml
 
     found = {}
     for pair in pairs:
@@ -238,7 +239,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None:
     """Print the result in a few lines."""
-    from csot.runs.accuracies import measured_accuracies
+    from csot.runs.summary import measured_accuracies
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")

@@ -18,9 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from csot._core.atomic import atomic_path
 from csot._core.errors import DataError, FileError, require
-from csot._core.files import read_bytes, read_npy
+from csot._core.files import atomic_path, read_bytes, read_npy
 from csot._core.pictures import MAX_BYTES, read_rgb
 
 if TYPE_CHECKING:

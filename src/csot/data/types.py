@@ -218,6 +218,6 @@ class DatasetRequest:
     image_size: int | None = None
     """Side of the images, where they are files; else the data set's own."""
     allow_outside: bool = False
-    """Whether images outside of ``data_dir`` are read."""
+    """Whether images outside of `data_dir` are read."""
     whole: bool = False
     """Whether training images are whole, for crops of all of them, or cut to squares."""

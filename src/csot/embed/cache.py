@@ -1,11 +1,11 @@
 """Embeddings kept by content: what did not change is not embedded again.
 
 `embeddings.npy` holds one row per different content, `embeddings.json` the hash of each row, the
-embedder, and size and time of the files, so that an unchanged file need not be read to be known.
-While embedding goes on, finished chunks lie in `embeddings.parts`; the next call takes them up.
+embedder, and size and time of the files, so that unchanged files are recognised unread.
+During embedding, finished chunks are in `embeddings.parts`; the next call continues from them.
 
 In a folder that several runs share, each write makes a matrix with a name of its own, which the
-index holds: rows of one are never looked up in the other, whoever writes in between.
+index holds: rows of one are never looked up in the other, even if another run writes in between.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from csot._core.atomic import atomic_write, write_text
 from csot._core.errors import DataError, FileError
-from csot._core.files import open_zip, read_json, read_member, read_npy
+from csot._core.files import atomic_write, open_zip, read_json, read_member, read_npy, write_text
 from csot.embed.embedder import Embedder, Samples
 
 MATRIX, INDEX, PARTS = "embeddings.npy", "embeddings.json", "embeddings.parts"
@@ -60,7 +59,7 @@ class _Stored:
 class EmbeddingCache:
     """The embeddings that `folder` keeps of one embedder. Nothing is written before `embed`.
 
-    With ``keep`` those of other samples stay, for a folder that several data sets share.
+    With `keep` those of other samples stay, for a folder that several data sets share.
     """
 
     def __init__(self, folder: Path, embedder: Embedder, root: Path, keep: bool = False) -> None:

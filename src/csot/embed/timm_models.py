@@ -47,7 +47,7 @@ def embed_by_timm(
 
 
 def import_timm() -> Any:
-    """timm, or an error that says how to install it: no extra of csot brings it."""
+    """timm, or an error that says how to install it: no extra of csot provides it."""
     try:
         return import_module("timm")
     except ImportError as error:

@@ -1,12 +1,11 @@
-"""Figures and tables from plans and from the records of runs. Knows nothing of training."""
+"""Figures and tables from plans and from the records of runs. Independent of training."""
 
 from csot.figures.comparison.comparison import Comparison as Comparison
-from csot.figures.comparison.files import write_comparison as write_comparison
+from csot.figures.comparison.comparison_files import write_comparison as write_comparison
 from csot.figures.comparison.measured import read_measured as read_measured
 from csot.figures.comparison.results_table import results_table as results_table
-from csot.figures.comparison.table_formats import as_text as as_text
+from csot.figures.comparison.table_model import as_text as as_text
 from csot.figures.drawing import Drawing as Drawing
-from csot.figures.history import write_history as write_history
 from csot.figures.paper import paper_table as paper_table
 from csot.figures.solver.convergence import convergence as convergence
 from csot.figures.solver.convergence import draw_convergence as draw_convergence
@@ -17,14 +16,15 @@ from csot.figures.solver.mappings import mappings as mappings
 from csot.figures.solver.overview import overview as overview
 from csot.figures.solver.timing import timing as timing
 from csot.figures.training.curves import curves as curves
+from csot.figures.training.curves import stages as stages
+from csot.figures.training.curves import write_history as write_history
 from csot.figures.training.sensitivity import sensitivity as sensitivity
-from csot.figures.training.stages import stages as stages
 from csot.figures.training.times import epoch_time as epoch_time
 from csot.figures.training.times import total_time as total_time
 from csot.figures.verdicts.confusion import confusion as confusion
-from csot.figures.verdicts.noise_matrices import noise_matrix as noise_matrix
+from csot.figures.verdicts.confusion import noise_matrix as noise_matrix
 from csot.figures.verdicts.precision_recall import precision_recall as precision_recall
 from csot.figures.verdicts.reliability import reliability as reliability
 from csot.figures.verdicts.suspects import suspects as suspects
-from csot.figures.verdicts.verified import verified as verified
+from csot.figures.verdicts.verified_rows import verified as verified
 from csot.runs.snapshots import Snapshot as Snapshot

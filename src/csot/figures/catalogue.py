@@ -16,16 +16,14 @@ from csot.figures.solver.mappings import mappings
 from csot.figures.solver.overview import overview
 from csot.figures.solver.timing import timing
 from csot.figures.solver.timing_cells import OPTIONS, PAPER, QUICK, Cell
-from csot.figures.training.curves import curves
+from csot.figures.training.curves import curves, stages
 from csot.figures.training.sensitivity import sensitivity
-from csot.figures.training.stages import stages
 from csot.figures.training.times import epoch_time, total_time
-from csot.figures.verdicts.confusion import confusion
-from csot.figures.verdicts.noise_matrices import noise_matrix
+from csot.figures.verdicts.confusion import confusion, noise_matrix
 from csot.figures.verdicts.precision_recall import precision_recall
 from csot.figures.verdicts.reliability import reliability
 from csot.figures.verdicts.suspects import suspects
-from csot.figures.verdicts.verified import verified
+from csot.figures.verdicts.verified_rows import verified
 from csot.runs.snapshots import Snapshot, read_snapshot, snapshot_epochs
 
 Needs = Literal["nothing", "snapshot", "training", "run", "truth"]
@@ -41,7 +39,7 @@ class Request:
     """What a user asks for besides the name of a figure."""
 
     runs: tuple[Path, ...] = ()
-    """Folders of runs, or folders that hold such."""
+    """Folders of runs, or folders that contain runs."""
     truth: Path | None = None
     """CSV with the columns id and true_label."""
     epoch: int | None = None
@@ -182,7 +180,7 @@ FIGURES: dict[str, Entry] = {
         demo="cleaning",
     ),
     "verified": Entry(
-        "what verified rows buy: noise rate and verdicts over their number",
+        "the effect of verified rows: noise rate and verdicts over their number",
         "truth",
         lambda request: verified(request.runs, request.truth),
         demo="verified",

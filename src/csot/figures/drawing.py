@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pandas as pd
 
-from csot._core.atomic import atomic_write, write_text
+from csot._core.files import atomic_write, write_text
 from csot._core.text import one_line
 from csot.figures.style import Theme, ThemeName, find_theme
 from csot.runs.tables import write_csv

@@ -1,4 +1,4 @@
-"""Finished training runs: found in folders, named so that they can be told apart."""
+"""Finished runs: found in folders, named so that they can be told apart, and their metrics read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from csot.figures.history import read_history
+from csot._core.errors import naming
+from csot._core.files import check_file
 from csot.runs import Run
 from csot.runs.run import MARKER, SUMMARY
 from csot.runs.summary import dumps
@@ -21,6 +22,8 @@ CELLS = "cells"
 TRANSPORTS = {"csot@a": "OT", "csot@b": "SOT", "csot@c": "COT", "csot": "CSOT"}
 """The ablations by what they solve."""
 MOST_RUNS = 5000
+LARGEST_METRICS = 64 << 20
+"""Bytes of metrics.csv; an epoch has some 300."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,19 @@ class Record:
 
     def _configuration(self) -> dict[str, Any]:
         return self.summary.get("settings") or {}
+
+
+def read_history(run: Path) -> pd.DataFrame:
+    """metrics.csv: a row for each epoch, and only numbers."""
+    path = run / "metrics.csv"
+    check_file(path, LARGEST_METRICS)
+    with naming(path, "a table of numbers by epoch"):
+        frame = pd.read_csv(path, index_col=False)
+        if "epoch" not in frame or not all(
+            pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes
+        ):
+            raise ValueError("it needs a column epoch, and numbers in all columns")
+        return frame
 
 
 def find_runs(places: Sequence[str | Path]) -> list[Run]:
@@ -116,3 +132,14 @@ def titles_of(records: Sequence[Record]) -> list[str]:
     names = list(dict.fromkeys(record.title for record in records))
     order = [name for name in TRANSPORTS.values() if name in names]
     return [*(name for name in names if name not in order), *order]
+
+
+def titled_runs(runs: Sequence[str | Path | Run]) -> dict[str, Run]:
+    """Runs by title: training runs by method, others by the name of their folder."""
+    given = [run for run in runs if isinstance(run, Run)]
+    every = [*given, *find_runs([run for run in runs if not isinstance(run, Run)])]
+    if not every:
+        raise ValueError("`runs` is empty: give the folder of a run")
+    if all((run.path / "metrics.csv").exists() for run in every):
+        return {record.title: record.run for record in training_records(every)}
+    return {run.path.resolve().name: run for run in every}

@@ -18,5 +18,5 @@ from csot.methods.core.contract import Settings as Settings
 from csot.methods.core.contract import Split as Split
 from csot.methods.core.contract import Steps as Steps
 from csot.methods.core.contract import Stream as Stream
-from csot.methods.core.registry import find_method as find_method
-from csot.methods.core.registry import method_names as method_names
+from csot.methods.core.method_registry import find_method as find_method
+from csot.methods.core.method_registry import method_names as method_names

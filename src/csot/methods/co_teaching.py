@@ -5,7 +5,7 @@ Of every batch of B rows, network a picks D_a = the int((1 - R) B) rows of small
     loss = mean of CE(p_1, y) over D_2 + mean of CE(p_2, y) over D_1
 
 R rises linearly from 0 to the noise rate over the first epochs. The original is given the noise
-rate; here it is estimated during the rise (`parts/noise_rate`), unless `noise_rate` is set. The
+rate; here it is estimated during the rise (`parts/small_loss`), unless `noise_rate` is set. The
 original's code divides the mean by the number of rows a second time, which Adam hides: not copied.
 """
 
@@ -30,8 +30,7 @@ from csot.methods.core.contract import (
 )
 from csot.methods.core.networks import peer_logits
 from csot.methods.parts.losses import each_cross_entropy
-from csot.methods.parts.noise_rate import NoiseRate
-from csot.methods.parts.small_loss import mean_over, smallest
+from csot.methods.parts.small_loss import NoiseRate, mean_over, smallest
 
 LATE_BETA = 0.1
 """Adam's first beta in late epochs."""

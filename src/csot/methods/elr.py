@@ -2,7 +2,7 @@
 
     L = cross-entropy + lambda (1/B) sum_i log(1 - <t_i, p_i>)
 
-with t_i the running mean of the network's own predictions for sample i (`parts/early_learning`).
+with t_i the running mean of the network's own predictions for sample i (`parts/losses`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ from csot.methods.core.contract import (
     Steps,
     Stream,
 )
-from csot.methods.parts.early_learning import clipped_probs, regulariser, remember, target_posterior
-from csot.methods.parts.losses import cross_entropy
+from csot.methods.parts.losses import (
+    clipped_probs,
+    cross_entropy,
+    regulariser,
+    remember,
+    target_posterior,
+)
 
 TRAIN = Stream(Role.TRAIN)
 

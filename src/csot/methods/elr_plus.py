@@ -28,15 +28,16 @@ from csot.methods.core.contract import (
     Steps,
     Stream,
 )
-from csot.methods.parts.early_learning import (
+from csot.methods.parts.losses import (
     averaged,
+    cross_entropy,
     follow,
+    one_hot,
     regulariser,
     remember,
     sigmoid_ramp,
     target_posterior,
 )
-from csot.methods.parts.losses import cross_entropy, one_hot
 from csot.methods.parts.mixing import draw_mix
 
 

@@ -26,8 +26,7 @@ from torch.nn.functional import kl_div
 from csot.methods.core.batches import one_stream
 from csot.methods.core.contract import Batch, Losses, Method, Part, Role, Settings, Steps, Stream
 from csot.methods.core.networks import WarmupSettings, warmup_loss
-from csot.methods.parts.early_learning import averaged, follow, sigmoid_ramp
-from csot.methods.parts.losses import cross_entropy
+from csot.methods.parts.losses import averaged, cross_entropy, follow, sigmoid_ramp
 from csot.methods.parts.neighbours import nearest_others
 
 WARMUP, TRAIN = Stream(Role.WARMUP), Stream(Role.TRAIN)

@@ -3,7 +3,7 @@
 Every epoch, with p the predictions averaged over the epochs and z embeddings of a linear head,
 
     seeds        the given labels at first; then p, but the labels of clean rows as they are
-    soft labels  the seeds propagated on the graph of k nearest rows by z (`parts/graph`)
+    soft labels  the seeds propagated on the graph of k nearest rows by z (`parts/neighbours`)
     given label  kept, as one-hot vector, if its soft label is above `low`
     clean        max of the soft label above `high`, and in the largest connected component of the
                  class, among edges between mutual neighbours

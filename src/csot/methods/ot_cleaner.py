@@ -9,7 +9,7 @@ of smallest CE(p, y):
 
     loss = mean of CE(p, y) over D_small + mean of CE(p, u) over the others
 
-The original is given the noise rate r; here it is estimated in the warm-up (`parts/noise_rate`),
+The original is given the noise rate r; here it is estimated in the warm-up (`parts/small_loss`),
 unless `noise_rate` is set. The original renews its plan often at first and less often later; here
 at most once per epoch. P comes from the plain view, in the original from augmented views.
 """
@@ -37,9 +37,8 @@ from csot.methods.core.contract import (
     Stream,
 )
 from csot.methods.parts.losses import cross_entropy, each_cross_entropy
-from csot.methods.parts.noise_rate import NoiseRate
-from csot.methods.parts.small_loss import mean_over, smallest
-from csot.ot.arrays import as_tensor
+from csot.methods.parts.small_loss import NoiseRate, mean_over, smallest
+from csot.ot.array_adapter import as_tensor
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve
 

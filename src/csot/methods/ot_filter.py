@@ -34,7 +34,7 @@ from csot.methods.core.contract import (
 from csot.methods.core.networks import WarmupSettings, warmup_loss
 from csot.methods.parts.losses import one_hot
 from csot.methods.parts.mixing import Side, guess, linear_ramp, mean_probs, mixmatch
-from csot.ot.arrays import as_tensor
+from csot.ot.array_adapter import as_tensor
 from csot.ot.numerics import ConvergenceWarning, widest_float
 from csot.ot.solve import solve
 

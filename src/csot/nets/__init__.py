@@ -1,8 +1,7 @@
-"""Networks: inputs -> logits and features. Knows no losses."""
+"""Networks: inputs -> logits and features. Independent of losses."""
 
 from csot._core.errors import NetworkError, NetworkWarning
-from csot.nets.backbones import NETWORKS
-from csot.nets.build import build_network
+from csot.nets.build import NETWORKS, build_network
 from csot.nets.network import Adapted, Network, Outputs, SimSiamPredictor
 from csot.nets.weights import load_weights
 

@@ -1,6 +1,6 @@
 """The transport problem, its solver and its solution. Independent of training."""
 
-from csot.ot.coherence.operator import Similarity
+from csot.ot.coherence.similarity import Similarity
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.plan import Plan
 from csot.ot.solve import solve

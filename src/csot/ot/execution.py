@@ -85,13 +85,13 @@ class Reduce(Protocol):
     """Reductions of per-row quantities over all rows of the problem."""
 
     def sum(self, x: Tensor) -> Tensor:
-        """Add ``x`` over all shards."""
+        """Add `x` over all shards."""
 
     def max(self, x: Tensor) -> Tensor:
-        """Take the elementwise maximum of ``x`` over all shards."""
+        """Take the elementwise maximum of `x` over all shards."""
 
     def gather(self, x: Tensor) -> tuple[Tensor, slice]:
-        """Concatenate ``x`` along its last axis over all shards; also return which part is ours."""
+        """Concatenate `x` along its last axis over all shards; also return which part is ours."""
 
 
 class OneShard:
@@ -108,7 +108,7 @@ class OneShard:
 
 
 class Shards:
-    """Each process of ``group`` holds some of the rows, in the order of the ranks."""
+    """Each process of `group` holds some of the rows, in the order of the ranks."""
 
     def __init__(self, group: ProcessGroup) -> None:
         self._group = group
@@ -154,7 +154,7 @@ class Execution:
 
 
 def reduction_over(group: ProcessGroup | None) -> Reduce:
-    """Sums over the rows of all processes of ``group``; None means that all rows are here."""
+    """Sums over the rows of all processes of `group`; None means that all rows are here."""
     if group is None:
         return OneShard()
     if not isinstance(group, torch.distributed.ProcessGroup):

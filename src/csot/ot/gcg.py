@@ -3,7 +3,7 @@
 Each step linearises the coherence at Q, solves the inner problem for Q~ and moves towards it:
 
     G  = -log P + grad Omega(Q)                          (the paper's G = Q + ... is a slip)
-    Q~ = argmin <G, Q> + epsilon <Q, log Q>              (``inner``)
+    Q~ = argmin <G, Q> + epsilon <Q, log Q>              (`inner`)
     gap = <G, Q - Q~> + epsilon (H(Q) - H(Q~)) >= 0      with H(Q) = <Q, log Q>
     Q <- (1-t) Q + t Q~
 
@@ -73,7 +73,7 @@ def minimise(
     tolerance: float,
     log_v: Tensor | None = None,
 ) -> Outcome:
-    """Run Algorithm 2 until the gap is within ``tolerance`` of the objective."""
+    """Run Algorithm 2 until the gap is within `tolerance` of the objective."""
     loop = _OuterLoop(problem, execution, inner, stopping, tolerance, log_v)
     if problem.coherence is not None:
         for _ in range(1, max_outer):
@@ -85,7 +85,7 @@ def minimise(
 
 @dataclass(frozen=True)
 class _Point:
-    """A plan and the parts of its objective; ``energy`` is <-log P, Q> + epsilon H.
+    """A plan and the parts of its objective; `energy` is <-log P, Q> + epsilon H.
     The moments are None until they are needed."""
 
     plan: Tensor
@@ -311,7 +311,7 @@ class _OuterLoop:
         return self._reduce.sum(rows) + columns
 
     def _dual_value(self) -> Tensor:
-        """The semi-dual (see ``scaling``) plus the budget, in the units of the objective: (B,)."""
+        """The semi-dual (see `scaling`) plus the budget, in the units of the objective: (B,)."""
         marginals, solution = self._problem.marginals, self._solution
         rows = (marginals.a * solution.log_u - solution.row_sums).sum(-1, dtype=torch.float64)
         log_v = solution.state.log_v

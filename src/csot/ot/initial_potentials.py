@@ -12,7 +12,7 @@ from csot.ot.problem import Problem
 
 MAX_COST_RANGE = 200.0
 """In units of epsilon. For larger costs the potentials take long to find, so the start is the rough
-solution for an epsilon ``EPSILON_FACTOR`` times larger, and so on."""
+solution for an epsilon `EPSILON_FACTOR` times larger, and so on."""
 
 EPSILON_FACTOR = 4
 ROUGH = Stopping(tolerance=1e-2, limit=100)

@@ -51,7 +51,7 @@ def widest_float(device: torch.device) -> torch.dtype:
 
 
 def flush_(x: Tensor, below: float) -> Tensor:
-    """Set entries of ``x`` that are not above ``below`` to zero, in place."""
+    """Set entries of `x` that are not above `below` to zero, in place."""
     return torch.nn.functional.threshold(x, below, 0.0, inplace=True)
 
 

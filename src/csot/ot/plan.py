@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from csot.ot.arrays import Array, as_tensor
+from csot.ot.array_adapter import Array, as_tensor
 from csot.ot.execution import OneShard, Reduce
 from csot.ot.problem import Marginals
 
@@ -20,7 +20,7 @@ class Plan:
     """A coupling of N samples to C classes, and how accurate it is.
 
     Arrays have the type of the input (NumPy or torch). For a batch of problems every array has a
-    leading axis B, and ``objective``, ``gap``, ``marginal_error``, ``converged`` are arrays (B,);
+    leading axis B, and `objective`, `gap`, `marginal_error`, `converged` are arrays (B,);
     for a single problem they are plain numbers.
     """
 
@@ -41,7 +41,7 @@ class Plan:
     objective_trace: Array
     """Objective after each outer step: (T,), or (T, B) for a batch."""
     gap: float | Array
-    """GCG gap at the last step, in the units of the objective. If ``converged`` and the problem is
+    """GCG gap at the last step, in the units of the objective. If `converged` and the problem is
     convex, the objective is at most this far from its minimum."""
     marginal_error: float | Array
     """Largest relative violation of a row or column constraint."""
@@ -54,7 +54,7 @@ class Plan:
     method: str
     """The inner method that was used."""
     reduce: Reduce = field(default_factory=OneShard)
-    """Gives access to the rows of other processes, for ``selected``."""
+    """Gives access to the rows of other processes, for `selected`."""
 
     @property
     def iterations(self) -> int:
@@ -124,7 +124,7 @@ def marginal_error(plan: Tensor, marginals: Marginals, reduce: Reduce) -> Tensor
 
 
 def round_onto(plan: Tensor, marginals: Marginals, reduce: Reduce) -> Tensor:
-    """A feasible plan close to ``plan`` (B, C, N), in place."""
+    """A feasible plan close to `plan` (B, C, N), in place."""
     a, b = marginals.a, marginals.b
     plan.mul_((a / plan.sum(1)).clamp_(max=1.0).nan_to_num_(1.0)[:, None])
     columns = reduce.sum(plan.sum(-1))

@@ -3,9 +3,15 @@
     min  <-log P, Q> + kappa_P Omega^P(Q) + kappa_L Omega^L(Q) + epsilon <Q, log Q>
     s.t. Q >= 0,  Q1 <= a,  Q'1 = b = m * prior
 
-Without the entropy it is CSOT (Eq. 6); with m = 1 structure-aware OT (Eq. 3); `csot.solve` lists
-the named problems. B problems of N samples and C classes are solved together; the shape is
-(B, C, N).
+The problems of the paper are special cases:
+
+    Eq. 1    classical OT            kappa = 0, epsilon = 0, m = 1
+    Eq. 3    structure-aware OT      epsilon = 0, m = 1
+    Eq. 6    CSOT                    epsilon = 0
+    Eq. 12   entropic curriculum OT  kappa = 0
+
+`csot.solve` lists the arguments that make each. B problems of N samples and C classes are solved
+together; the shape is (B, C, N).
 """
 
 from __future__ import annotations
@@ -43,7 +49,7 @@ class Marginals:
 
     @cached_property
     def targets(self) -> Tensor:
-        """b, but 1 for classes without a share, whose column sum ``Kernel.evaluate`` sets to 1."""
+        """b, but 1 for classes without a share, whose column sum `Kernel.evaluate` sets to 1."""
         return self.b if self.without_share is None else self.b + self.without_share
 
     @cached_property
@@ -57,7 +63,7 @@ class Marginals:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be solved. How it is executed is in ``Execution``."""
+    """What is to be solved. How it is executed is in `Execution`."""
 
     log_probs: Tensor
     marginals: Marginals

@@ -1,4 +1,4 @@
-"""``solve``: the public function for all transport problems of the paper."""
+"""`solve`: the public function for all transport problems of the paper."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from csot._core.threads import threads_for
-from csot.ot.arrays import Array, ArrayAdapter
-from csot.ot.coherence.operator import Similarity
+from csot.ot.array_adapter import Array, ArrayAdapter
+from csot.ot.coherence.similarity import Similarity
 from csot.ot.execution import Execution, Reduce, borrow_workspace, reduction_over, without_autocast
 from csot.ot.gcg import Outcome, minimise
 from csot.ot.inner.dykstra import dykstra
@@ -81,15 +81,15 @@ def solve(
 
         Omega^P(Q) = -<S, (P*Q)(P*Q)'>,   Omega^L(Q) = -<S, (L*Q)(L*Q)'>
 
-    With ``budget=1`` the row constraint is an equality, unless ``row_constraint`` says otherwise.
+    With `budget=1` the row constraint is an equality, unless `row_constraint` says otherwise.
     The named problems of the paper:
 
     ==========================  ===========================================
-    classical OT (Sinkhorn)     ``budget=1``, no features
-    structure-aware OT (Eq. 3)  ``budget=1``, features (and labels)
-    curriculum OT               ``budget=m``, no features
-    CSOT (Eq. 6)                ``budget=m``, features and labels
-    without Omega^P, Omega^L    ``coherence=(0, 1)``, ``coherence=(1, 0)``
+    classical OT (Sinkhorn)     `budget=1`, no features
+    structure-aware OT (Eq. 3)  `budget=1`, features (and labels)
+    curriculum OT               `budget=m`, no features
+    CSOT (Eq. 6)                `budget=m`, features and labels
+    without Omega^P, Omega^L    `coherence=(0, 1)`, `coherence=(1, 0)`
     ==========================  ===========================================
 
     Parameters
@@ -98,20 +98,20 @@ def solve(
         Predicted probabilities P, NumPy or torch. A batch of B problems is solved together.
         float32 and float64 are kept; other types are computed in float32.
     log_probs : (N, C) or (B, N, C)
-        log P, instead of ``pred_probs``. A probability of zero costs about 103 nats.
+        log P, instead of `pred_probs`. A probability of zero costs about 103 nats.
     features : (N, D) or (B, N, D)
         Embeddings for the coherence terms. Without them, and without an operator as
-        ``similarity``, there is no coherence.
+        `similarity`, there is no coherence.
     labels : (N,) or (B, N)
         Given, possibly wrong labels for Omega^L; -1 where none is given.
     budget : float in (0, 1]
         m, the share of samples to allocate.
     class_prior : (C,), "uniform" or "labels"
-        Shares of the classes: uniform (the paper), given, or the frequencies of ``labels``.
+        Shares of the classes: uniform (the paper), given, or the frequencies of `labels`.
     row_weights : (N,)
         Capacity of each row; scaled to sum to one. Uniform by default.
     row_constraint : "auto" or "inequality"
-        "auto" makes Q1 <= a an equality for ``budget=1``, where every row is full at the optimum.
+        "auto" makes Q1 <= a an equality for `budget=1`, where every row is full at the optimum.
         "inequality" keeps Algorithm 1's u = min(a/(Kv), 1) there too, as the published code does:
         the same optimum, but other plans before convergence.
     epsilon : float
@@ -125,7 +125,7 @@ def solve(
     coherence_on : "probs" or "log_probs"
         What weighs Omega^P: P (the equations) or -log P (the published code).
     similarity : "cosine", "knn", an (N, N) matrix or an operator
-        "cosine" never forms N x N; "knn" keeps the ``neighbours`` nearest. An operator is a
+        "cosine" never forms N x N; "knn" keeps the `neighbours` nearest. An operator is a
         function from an (N, K) tensor X to S X; S must be symmetric, and its diagonal should be
         zero. Of a matrix that is not symmetric (S + S')/2 is used, with a warning.
     method : "auto", "newton", "scaling" or "dykstra"
@@ -134,12 +134,12 @@ def solve(
     max_outer, max_inner : int
         Largest number of outer steps, and of inner steps in each of them.
     inner_iterations : int, optional
-        Exactly this many inner steps, from v = 1 (or ``start``) in every outer step, and no
-        rounding onto the constraints: rows may exceed their capacity by ``marginal_error``. With
-        ``tolerance=0`` exactly ``max_outer`` outer steps too: the paper's timing table is
-        ``method="scaling", inner_iterations=100, tolerance=0``.
+        Exactly this many inner steps, from v = 1 (or `start`) in every outer step, and no
+        rounding onto the constraints: rows may exceed their capacity by `marginal_error`. With
+        `tolerance=0` exactly `max_outer` outer steps too: the paper's timing table is
+        `method="scaling", inner_iterations=100, tolerance=0`.
     tolerance : float
-        Stop when the GCG gap is below ``tolerance`` times the objective.
+        Stop when the GCG gap is below `tolerance` times the objective.
     start : Plan, optional
         The plan of a similar problem, whose potentials are the start of the first inner problem.
     group : torch.distributed process group, optional
@@ -148,7 +148,7 @@ def solve(
     Returns
     -------
     Plan
-        Non-convergence is data (``plan.converged``) and one :class:`ConvergenceWarning`.
+        Non-convergence is data (`plan.converged`) and one :class:`ConvergenceWarning`.
 
     Examples
     --------

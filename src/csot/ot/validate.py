@@ -1,4 +1,4 @@
-"""Validation of the arguments: a ``ValueError`` names argument, value and remedy."""
+"""Validation of the arguments: a `ValueError` names argument, value and remedy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from csot.ot.arrays import ArrayAdapter, as_tensor, computing_device, floating
+from csot.ot.array_adapter import ArrayAdapter, as_tensor, computing_device, floating
 from csot.ot.coherence.cosine import CosineCoherence
-from csot.ot.coherence.knn import neighbour_graph
-from csot.ot.coherence.operator import (
+from csot.ot.coherence.similarity import (
     FunctionSimilarity,
     MatrixSimilarity,
     Similarity,
     asymmetry,
+    neighbour_graph,
     symmetric_part,
 )
 from csot.ot.coherence.terms import Coherence, OperatorCoherence, Terms
@@ -207,7 +207,7 @@ def read_coherence(
 ) -> Coherence | None:
     """The coherence terms, or None if their weights are zero or there is no similarity.
 
-    ``unit`` is the unit in which kappa is given.
+    `unit` is the unit in which kappa is given.
     """
     pair = kappa if isinstance(kappa, (tuple, list)) else (kappa, kappa)
     if len(pair) != 2:
@@ -307,7 +307,7 @@ def _given_similarity(
             f"similarity has shape {tuple(matrix.shape)} but pred_probs has {shape[1]} rows: a "
             f"matrix of shape {wanted} is needed"
         )
-    # The sum instead of all entries: sparse layouts have no ``isfinite``.
+    # The sum instead of all entries: sparse layouts have no `isfinite`.
     if not math.isfinite(float(matrix.sum())):
         raise ValueError("similarity has NaN or infinite entries; set undefined ones to zero")
     off = asymmetry(matrix)

@@ -1,3 +1,3 @@
-"""From a run to one self-contained HTML file. Knows only records."""
+"""From a run to one self-contained HTML file. Depends only on `csot.runs`."""
 
 from csot.report.write import write_report as write_report

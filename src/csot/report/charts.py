@@ -74,7 +74,7 @@ class HistogramChart:
 
 
 def matrix_chart(confused: ConfusionSummary, shown: Ints, names: list[str]) -> MatrixChart:
-    """Of the classes ``shown`` among ``names``."""
+    """Of the classes `shown` among `names`."""
     part, counted = confused.cells, confused.kind == "found"
     size = len(shown)
     cell = 46 if size <= 12 else 38 if size <= 20 else 22 if size <= 45 else 13

@@ -18,7 +18,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """Arrays (N,). A label is a position in ``names``, -1 where there is none."""
+    """Arrays (N,). A label is a position in `names`, -1 where there is none."""
 
     names: list[str]
     given: Ints

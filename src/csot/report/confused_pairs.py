@@ -120,7 +120,7 @@ def association(counts: Floats) -> float:
 
 
 def noise_matrix(coded: Coded, summary: Mapping[str, Any], drawn: Ints) -> tuple[Floats, bool]:
-    """Rows true, columns given, of the classes ``drawn``; and whether the run estimated it.
+    """Rows true, columns given, of the classes `drawn`; and whether the run estimated it.
 
     Without an estimate, the corrected labels stand in for the truth.
     """

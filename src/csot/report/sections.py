@@ -20,7 +20,7 @@ LISTED = 200
 
 @dataclass(frozen=True)
 class AnnotatorRow:
-    """One annotator; shares are None where nothing is known of them."""
+    """One annotator; shares are None where nothing is known about them."""
 
     name: str
     quality: float
@@ -37,7 +37,7 @@ class AnnotatorRow:
 
 @dataclass(frozen=True)
 class Annotators:
-    """Best first; ``hidden`` of them, from the middle, are left out."""
+    """Best first; `hidden` of them, from the middle, are left out."""
 
     rows: list[AnnotatorRow]
     number: int
@@ -82,7 +82,7 @@ def _row(cells: Mapping[Any, Any]) -> AnnotatorRow:
     )
 
 
-# The section on duplicates, conflicts, strangers and odd classes.
+# The section on duplicates, conflicts, outliers and odd classes.
 
 KINDS = ("conflict", "stranger", "rare", "duplicate")
 """Masks of `Oddities`, in the order of the bits that the page's script reads."""

@@ -15,19 +15,19 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from csot._core.pictures import Containment
+from csot._core.errors import clip
+from csot._core.pictures import Containment, has_pillow
 from csot._core.text import breakable
 from csot.report import charts, confused_pairs, sections
 from csot.report.coded_findings import encode
 from csot.report.headline import headline
-from csot.report.rows import TEXT_LIMIT, clip, select_rows, show_rows, unbroken
+from csot.report.rows import TEXT_LIMIT, select_rows, show_rows, unbroken
 from csot.report.sections import annotator_section, odd_data, odd_section
-from csot.report.thumbnails import has_pillow
 from csot.runs import Run, atomic_write
-from csot.runs.accuracies import measured_accuracies
 from csot.runs.oddities import find_oddities
-from csot.runs.rerun import clean_again
 from csot.runs.run import CORRECTED_TABLE, FINDINGS, LABEL_STUDIO
+from csot.runs.source import clean_again
+from csot.runs.summary import measured_accuracies
 
 MAX_ROWS = 2000
 LISTED = 200
@@ -43,8 +43,8 @@ def write_report(
     """Write report.html into the run and return its path.
 
     The file needs nothing else: styles, script, data and thumbnails are inside. At most
-    ``max_rows`` rows are embedded, the most suspicious ones; everything is counted over all rows.
-    Pictures outside of the data folder are embedded only with ``allow_outside``.
+    `max_rows` rows are embedded, the most suspicious ones; everything is counted over all rows.
+    Pictures outside of the data folder are embedded only with `allow_outside`.
     """
     if max_rows < 1:
         raise ValueError(f"max_rows must be at least 1, got {max_rows}")

@@ -1,25 +1,30 @@
-"""Findings as others read them: the user's own table with a new column, and Label Studio tasks."""
+"""Tables for others: the user's own with a new column, Label Studio tasks, and predictions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import quoteattr
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from csot._core.files import atomic_write
 from csot._core.label_studio import CONTROL, LOCAL_FILES, SAMPLE_ID
 from csot.runs.findings import (
     CONFIDENCE,
     CORRECTED,
     GIVEN,
     IS_ISSUE,
+    PREDICTED,
     SCORE,
     STATUS,
     suspicion_order,
 )
-from csot.runs.tables import Kind, kind_of, text_column, to_text
+from csot.runs.tables import Kind, kind_of, text_column, to_text, write_csv, write_parquet
 
 PREVIOUS = f"previous_{CORRECTED}"
 
@@ -27,11 +32,11 @@ PREVIOUS = f"previous_{CORRECTED}"
 def corrected_table(
     table: pd.DataFrame, findings: pd.DataFrame, label_column: str | None = None
 ) -> pd.DataFrame:
-    """A copy of ``table`` whose last column is ``corrected_label``, aligned by index.
+    """A copy of `table` whose last column is `corrected_label`, aligned by index.
 
-    Rows without a finding, such as skipped images, keep the label of ``label_column``, or stay
+    Rows without a finding, such as skipped images, keep the label of `label_column`, or stay
     empty without it. A column of that name from an earlier run stays, as
-    ``previous_corrected_label``.
+    `previous_corrected_label`.
     """
     if label_column is not None and label_column not in table:
         raise ValueError(f"the table has no column {label_column!r}, only {list(table.columns)}")
@@ -81,8 +86,8 @@ def tasks(
 ) -> list[dict[str, Any]]:
     """One task per finding, the most suspicious first: Label Studio shows them as they come.
 
-    ``samples`` and ``rows`` are aligned by id. Label Studio serves only folders below its document
-    root, not the root itself: images are addressed from the parent of ``image_root``.
+    `samples` and `rows` are aligned by id. Label Studio serves only folders below its document
+    root, not the root itself: images are addressed from the parent of `image_root`.
     """
     labelled = findings[GIVEN].notna()
     score = findings[SCORE].to_numpy(dtype=float)
@@ -126,7 +131,7 @@ def tasks(
 def image_address(path: str, image_root: Path) -> str:
     """What Label Studio loads the image from; nothing where there is no image.
 
-    ``path`` starts from ``image_root``, or is absolute.
+    `path` starts from `image_root`, or is absolute.
     """
     if not path:
         return ""
@@ -159,9 +164,71 @@ def labelling_config(medium: Medium, class_names: list[str]) -> str:
 
 
 def _plain_rows(index: pd.Index, rows: pd.DataFrame | None) -> list[str]:
-    """``column: value`` lines, or the id where nothing else is known."""
+    """`column: value` lines, or the id where nothing else is known."""
     if rows is None:
         return [f"id: {value}" for value in index]
     names = [str(name) for name in rows.columns]
     cells = rows.reindex(index).itertuples(index=False, name=None)
     return ["\n".join(f"{n}: {v}" for n, v in zip(names, row, strict=True)) for row in cells]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions for M inputs.
+
+    Attributes
+    ----------
+    ids : list of str
+    class_names : list of str
+    probabilities : array of shape (M, C)
+    epoch : int or None
+        Epoch of the checkpoint; None where a cleaner predicted.
+    accuracy : float or None
+        Accuracy on the labels of the data, if there are any.
+    """
+
+    ids: list[str]
+    class_names: list[str]
+    probabilities: npt.NDArray[np.float32]
+    epoch: int | None = None
+    accuracy: float | None = None
+
+    def table(self) -> pd.DataFrame:
+        """Return a table: id, predicted_label, confidence, and prob_<class> per class."""
+        names = np.array(self.class_names, dtype=object)
+        columns = {
+            "id": self.ids,
+            PREDICTED: names[self.probabilities.argmax(1)],
+            CONFIDENCE: self.probabilities.max(1),
+        }
+        each = {f"prob_{name}": self.probabilities[:, c] for c, name in enumerate(names)}
+        return pd.DataFrame({**columns, **each})
+
+    def write(self, path: str | Path, *, excel_safe: bool = False) -> None:
+        """Write a .csv, .parquet or .npz file, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file; its suffix decides on the format.
+        excel_safe : bool
+            Disarm cells of a CSV file that a spreadsheet would run as formulas.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix == ".csv":
+            write_csv(path, self.table(), excel_safe=excel_safe)
+        elif suffix == ".parquet":
+            write_parquet(path, self.table())
+        elif suffix == ".npz":
+            names = np.array(self.class_names)
+            with atomic_write(path) as file:
+                np.savez(
+                    file,
+                    ids=np.array(self.ids),
+                    predicted_labels=names[self.probabilities.argmax(1)],
+                    probabilities=self.probabilities,
+                    class_names=names,
+                )
+        else:
+            raise ValueError(f"path {path}: the file must end in .csv, .parquet or .npz")

@@ -88,9 +88,9 @@ def suspicion_order(
 def check_findings(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table, or raise a `ValueError` that names the column, the row and the remedy.
 
-    ``given_label`` is missing (None or NaN) where no label was given; only there may
-    ``corrected_label`` and ``label_score`` be missing too. A ``clean`` row keeps its label and a
-    ``corrected`` row changes it; an ``uncertain`` row may do either. A table without the last
+    `given_label` is missing (None or NaN) where no label was given; only there may
+    `corrected_label` and `label_score` be missing too. A `clean` row keeps its label and a
+    `corrected` row changes it; an `uncertain` row may do either. A table without the last
     column, as older versions made it, gets empty reasons.
     """
     if tuple(frame.columns) == FINDINGS_COLUMNS[:-1]:

@@ -1,7 +1,8 @@
-"""The noise rate and how well it is known, in words."""
+"""The noise rate and how well it is known, in words; the interval of a share that was counted."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class NoiseEstimate:
         )
 
     def range_words(self, before: str = "") -> str:
-        """Such as ``between 2 % and 33 %``, after ``before``; empty without an interval."""
+        """Such as `between 2 % and 33 %`, after `before`; empty without an interval."""
         if self.interval is None:
             return ""
         low, high = (_per_cent(value) for value in self.interval)
@@ -89,3 +90,17 @@ class NoiseEstimate:
 def _per_cent(share: float) -> str:
     value = 100 * share
     return f"{value:.0f}" if value >= 9.5 or value < 0.05 else f"{value:.1f}".removesuffix(".0")
+
+
+Z = 1.959963984540054
+"""97.5 % quantile of the normal distribution."""
+
+
+def wilson_interval(hits: int, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, from `hits` of `count`."""
+    share = hits / count
+    denominator = 1 + Z**2 / count
+    middle = (share + Z**2 / (2 * count)) / denominator
+    spread = share * (1 - share) / count + Z**2 / (4 * count**2)
+    half = Z * math.sqrt(spread) / denominator
+    return max(middle - half, 0.0), min(middle + half, 1.0)

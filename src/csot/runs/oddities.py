@@ -1,4 +1,4 @@
-"""What else is odd about the samples of a run: duplicates, conflicts, strangers, rare classes."""
+"""What else is odd about the samples of a run: duplicates, conflicts, outliers, rare classes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Twins:
 
 
 def find_oddities(run: Run, ids: pd.Index, given: Ints, notes: Sequence[str]) -> Oddities:
-    """Of the rows ``ids``; ``given`` holds class numbers, -1 where there is no label."""
+    """Of the rows `ids`; `given` holds class numbers, -1 where there is no label."""
     groups = run.read_duplicates()
     group = np.full(len(ids), -1, dtype=np.int64)
     if groups is not None:
@@ -93,7 +93,7 @@ def in_conflict(group: Ints, given: Ints) -> Bools:
 def find_twins(given: Ints, predicted: Ints) -> list[Twins]:
     """Pairs of classes that may be one class under two names, most rows first.
 
-    ``predicted`` does not know the given label. Among the rows that carry one of two labels and
+    `predicted` does not know the given label. Among the rows that carry one of two labels and
     are predicted as one of the two, let n_ab be given a and predicted b. The pair looks like one
     class if
 

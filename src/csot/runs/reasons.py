@@ -32,7 +32,7 @@ PLAIN_NAME = re.compile(r"[\w-]+")
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """Arrays (N,), labels as class numbers, -1 for none; ``posterior`` (N, C) knows the label."""
+    """Arrays (N,), labels as class numbers, -1 for none; `posterior` (N, C) knows the label."""
 
     posterior: npt.NDArray[np.floating[Any]]
     given: Ints

@@ -12,9 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot._core.atomic import atomic_write, is_partial, remove_partials, write_text
 from csot._core.errors import FileError, clip, naming
-from csot._core.files import read_json, read_npy
+from csot._core.files import (
+    atomic_write,
+    is_partial,
+    read_json,
+    read_npy,
+    remove_partials,
+    write_text,
+)
 from csot.runs import exports, summary, tables
 from csot.runs.exports import corrected_table
 from csot.runs.findings import (
@@ -87,10 +93,10 @@ class Run:
     def create(
         cls, path: str | Path, force: bool = False, *, source: Mapping[str, Any] | None = None
     ) -> Self:
-        """Make the folder, or go on in an unfinished run or in one of the same ``source``.
+        """Make the folder, or continue in an unfinished run or in one of the same `source`.
 
-        ``source`` is compared with the entry of that name in the summary of a finished run. A
-        finished run of other data is refused; ``force`` empties it of its results (caches and
+        `source` is compared with the entry of that name in the summary of a finished run. A
+        finished run of other data is refused; `force` empties it of its results (caches and
         other files stay). A folder with files that is not a run is always refused.
         """
         run = cls(Path(path))
@@ -177,7 +183,7 @@ class Run:
         return check_findings(frame[list(FINDINGS_COLUMNS)])
 
     def write_samples(self, samples: pd.DataFrame) -> Path:
-        """samples.csv: by id, ``image`` (path below the data root) and ``text``, both optional."""
+        """samples.csv: by id, `image` (path below the data root) and `text`, both optional."""
         unknown = [name for name in samples.columns if name not in SAMPLE_COLUMNS]
         if unknown:
             raise ValueError(f"samples may have the columns {list(SAMPLE_COLUMNS)}, got {unknown}")
@@ -195,7 +201,7 @@ class Run:
     def write_duplicates(self, groups: pd.Series[Any]) -> Path:
         """duplicates.csv: the rows that have a near-duplicate, group by group.
 
-        ``groups`` holds the number of each row's group by id, -1 where it belongs to none.
+        `groups` holds the number of each row's group by id, -1 where it belongs to none.
         """
         found = groups[groups >= 0].sort_values(kind="stable")
         ids, _ = tables.id_column(found.index)
@@ -218,7 +224,7 @@ class Run:
         return self._file(SUMMARY)
 
     def read_summary(self) -> dict[str, Any]:
-        """All keys but ``n_rows`` and ``class_names`` may be absent."""
+        """All keys but `n_rows` and `class_names` may be absent."""
         return summary.read_summary(self._file(SUMMARY))
 
     def write_probabilities(self, probabilities: npt.ArrayLike) -> Path:
@@ -269,9 +275,9 @@ class Run:
     ) -> Path:
         """label_studio.json (tasks with our labels as predictions) and its labelling interface.
 
-        An annotator sees the image or the text of ``samples``, else the cells of ``rows``.
-        ``image_root`` is the folder that the images start from; by default `image_root`.
-        ``only_flagged`` leaves out the rows that are neither an issue nor uncertain.
+        An annotator sees the image or the text of `samples`, else the cells of `rows`.
+        `image_root` is the folder that the images start from; by default `image_root`.
+        `only_flagged` leaves out the rows that are neither an issue nor uncertain.
         """
         labels = _labels(findings)
         kind = kind_of(labels)
@@ -351,7 +357,7 @@ class Run:
 
     @property
     def image_root(self) -> Path:
-        """The folder that ``image`` paths start from: ``source.root``, else the run itself."""
+        """The folder that `image` paths start from: `source.root`, else the run itself."""
         root = self._source().get("root")
         return Path(root) if isinstance(root, str) and root else self.path
 

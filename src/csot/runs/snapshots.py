@@ -1,4 +1,4 @@
-"""Snapshots: what a network said of a few samples at one moment of its training.
+"""Snapshots: what a network said about a few samples at one moment of its training.
 
 A training run keeps some of them, bounded in number and size, in `snapshots/epoch-N.npz`. The plans
 of the relabelling can be solved again from them, and features drawn.
@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from csot._core.atomic import atomic_write, remove_partials
 from csot._core.errors import FileError, naming
-from csot._core.files import open_zip, read_member
+from csot._core.files import atomic_write, open_zip, read_member, remove_partials
 
 FOLDER = "snapshots"
 FILE = re.compile(r"epoch-(\d{1,9})\.npz")

@@ -1,11 +1,12 @@
-"""summary.json: plain JSON of whatever a run measured."""
+"""summary.json: plain JSON of whatever a run measured, and the test accuracies in it."""
 
 from __future__ import annotations
 
 import json
 import math
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,8 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import write_text
-from csot._core.files import read_json
+from csot._core.files import read_json, write_text
 from csot.runs.findings import GIVEN, IS_ISSUE, STATUS
 
 REQUIRED = ("n_rows", "class_names")
@@ -154,3 +154,59 @@ def count_findings(findings: pd.DataFrame, class_names: list[Any]) -> dict[str, 
         "n_uncertain": int((findings[STATUS] == "uncertain").sum()),
         "n_unlabelled": int(findings[GIVEN].isna().sum()),
     }
+
+
+FURTHER = "further_tests"
+"""Key of a summary: accuracies of every test set but the first, by its name."""
+HELD_OUT = "held-out labels"
+"""What chooses the best epoch unless a clean set does."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Fractions, of one test set at one epoch."""
+
+    test: str
+    """`test set`, or the name of a further one."""
+    when: str
+    """Which epoch, in words."""
+    top1: float
+    top5: float | None
+    """None where there are five classes or fewer."""
+
+    def text(self) -> str:
+        """`93.20%`, or `93.20%, top 5 99.10%`."""
+        return f"{self.top1:.2%}" + ("" if self.top5 is None else f", top 5 {self.top5:.2%}")
+
+
+def measured_accuracies(summary: Mapping[str, Any]) -> Iterator[Accuracy]:
+    """Of the first test set, then of the others; nothing where none was measured.
+
+    The best epoch is left out where nothing chose it: it would be the last one under another name.
+    """
+    chosen_on = selected_on(summary)
+    epochs = {
+        "last": "last epoch",
+        "best": f"epoch {summary.get('best_epoch')} (best on {chosen_on})",
+        "peak": "highest of all epochs, as papers report it",
+    }
+    for name, values in _by_test(summary).items():
+        for key, words in epochs.items():
+            top1 = values.get(f"accuracy_{key}")
+            if top1 is not None and (chosen_on or key != "best"):
+                yield Accuracy(name, words, top1, values.get(f"top5_{key}"))
+
+
+def selected_on(summary: Mapping[str, Any]) -> str:
+    """What chose the best epoch: held-out labels or a clean set; empty where nothing did."""
+    named = str(summary.get("selected_on") or HELD_OUT)
+    return "" if named == HELD_OUT and summary.get("held_out") is None else named
+
+
+def _by_test(summary: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    first = {
+        key.removeprefix("test_"): value
+        for key, value in summary.items()
+        if key.startswith(("test_accuracy_", "test_top5_"))
+    }
+    return {"test set": first, **(summary.get(FURTHER) or {})}

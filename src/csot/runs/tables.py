@@ -13,9 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import atomic_write
 from csot._core.errors import naming
-from csot._core.files import check_file
+from csot._core.files import atomic_write, check_file
 from csot.runs.findings import ID
 
 Kind = Literal["boolean", "integer", "float", "text"]
@@ -71,7 +70,7 @@ def text_column(values: Iterable[Any], kind: Kind) -> pd.Series[Any]:
 
 
 def read_column(texts: Iterable[str], kind: Kind) -> pd.Series[Any]:
-    """A column of ``kind`` from its texts, with None for what is missing."""
+    """A column of `kind` from its texts, with None for what is missing."""
     found = [from_text(text, kind) for text in texts]
     # Pandas would make floats of integers beside None, and its own text type refuses file names
     # that are not Unicode.
@@ -81,8 +80,8 @@ def read_column(texts: Iterable[str], kind: Kind) -> pd.Series[Any]:
 
 # Cells that a spreadsheet would take for a formula, disarmed by an apostrophe and restored.
 #
-# Excel, LibreOffice and Google Sheets run a cell of a CSV that starts with ``=``, ``+``, ``-`` or
-# ``@``, also after a tab or a line break. Plain numbers are left alone. The change can be undone
+# Excel, LibreOffice and Google Sheets run a cell of a CSV that starts with `=`, `+`, `-` or
+# `@`, also after a tab or a line break. Plain numbers are left alone. The change can be undone
 # exactly: a cell that would be a formula without its leading apostrophes gets one more.
 
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
@@ -132,7 +131,7 @@ def has_parquet() -> bool:
 def write_csv(
     path: Path, frame: pd.DataFrame, *, index: bool = False, excel_safe: bool = False
 ) -> None:
-    """UTF-8, one line per row, missing cells empty. ``excel_safe`` disarms formulas."""
+    """UTF-8, one line per row, missing cells empty. `excel_safe` disarms formulas."""
     if excel_safe:
         frame = safe(frame.reset_index() if index else frame)
         index = False
@@ -165,8 +164,8 @@ def read_text_csv(
 ) -> pd.DataFrame:
     """Every cell as the text in the file: no guessing, and "NA" stays "NA".
 
-    ``nrows`` and ``columns`` bound what is read; the column ``always`` is read in any case. A file
-    that was written ``excel_safe`` gives back the cells as they were before.
+    `nrows` and `columns` bound what is read; the column `always` is read in any case. A file
+    that was written `excel_safe` gives back the cells as they were before.
     """
     check_file(path)
     wanted = None
@@ -190,7 +189,7 @@ def read_text_csv(
 
 
 def write_parquet(path: Path, frame: pd.DataFrame) -> None:
-    """Parquet by pyarrow, which knows only valid Unicode: other characters become ``?``."""
+    """Parquet by pyarrow, which knows only valid Unicode: other characters become `?`."""
     valid = frame.copy()
     for name in valid:
         column = valid[name]

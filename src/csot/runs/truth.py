@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot._core.errors import FileError, listed
+from csot._core.text import is_unicode
 from csot.runs.findings import CORRECTED, GIVEN, ID, PREDICTED
 from csot.runs.run import TRUTH, Run
 from csot.runs.tables import read_text_csv, text_column, to_text, write_csv
@@ -38,24 +39,15 @@ def read_truth(path: Path) -> dict[str, str]:
         raise FileError(f"{path} needs the columns {ID} and {TRUE}, it has {listed(table.columns)}")
     keys, labels = table[ID].tolist(), table[column].tolist()
     for text in (*keys, *labels):
-        if not _is_unicode(text):
+        if not is_unicode(text):
             raise FileError(f"{path} holds {text!r}, which is not UTF-8: save it as UTF-8")
     return {key: label for key, label in zip(keys, labels, strict=True) if label != ""}
 
 
-def _is_unicode(text: str) -> bool:
-    """Whether a text can be written; half a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def judged_labels(run: Run, truth: Mapping[Any, Any] | Path | None = None) -> pd.DataFrame:
-    """The findings of the rows whose true label is known, with a column ``true_label``.
+    """The findings of the rows whose true label is known, with a column `true_label`.
 
-    ``truth`` is a file, or a mapping from ids to labels; by default true_labels.csv of the run.
+    `truth` is a file, or a mapping from ids to labels; by default true_labels.csv of the run.
     Labels are text, and empty where none was given.
     """
     findings = run.read_findings()

@@ -17,9 +17,8 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from csot._core.atomic import atomic_write, remove_partials, write_text
 from csot._core.errors import FileError
-from csot._core.files import read_json
+from csot._core.files import atomic_write, read_json, remove_partials, write_text
 from csot.nets.weights import read_safetensors, read_torch
 
 MODEL = "model.safetensors"

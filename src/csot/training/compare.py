@@ -7,21 +7,25 @@ time, with more methods, values or seeds.
 from __future__ import annotations
 
 import multiprocessing
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from csot.data.readers.table import Columns
+from csot.data.noise import parse_noise
+from csot.data.readers.labelled_table import Columns
 from csot.figures import Comparison, write_comparison
-from csot.methods.core.registry import find_ablation
+from csot.figures.comparison.comparison import Change
+from csot.methods import find_method, method_names
+from csot.methods.core.method_registry import ABLATIONS, find_ablation
 from csot.report import write_report
 from csot.runs import Run
-from csot.training.comparison_cells import ComparisonCell, by_owner, list_cells
 from csot.training.config import RunConfig
 from csot.training.data_source import read_outline, record_content, record_knowledge
 from csot.training.embedded_data import EMBEDDED
@@ -29,6 +33,90 @@ from csot.training.presets import make_config, noise_under
 from csot.training.run_folder import RunFolder
 from csot.training.starting_network import EMBEDDER, choose_start
 from csot.training.train import Source, train_configured
+
+CELLS = "cells"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ComparisonCell:
+    """One run of a comparison. `csot@c` is the ablation (c) of CSOT."""
+
+    method: str
+    noise: str
+    seed: int
+    change: Change | None = None
+    """A setting that is varied, and its value here."""
+
+    @property
+    def name(self) -> str:
+        """`csot`, `csot@c`, or `csot epsilon=0.05`."""
+        return self.method if self.change is None else f"{self.method} {self.change}"
+
+    def folder(self, out: Path) -> Path:
+        parts = (self.name.replace(" ", "+"), self.noise)
+        method, noise = (re.sub(r"[^\w.@+=,-]", "-", part) for part in parts)
+        return out / CELLS / method / noise / f"seed-{self.seed}"
+
+
+def list_cells(
+    methods: Sequence[str],
+    noises: Sequence[str],
+    seeds: Sequence[int],
+    vary: Mapping[str, Sequence[Any]] | None = None,
+) -> list[ComparisonCell]:
+    """List the cells of a comparison; a setting that is varied takes the place of its method."""
+    for noise in noises:
+        parse_noise(noise)
+    names = expand_methods(methods)
+    changes = [
+        Change.of(key, value, owner)
+        for (owner, key), values in by_owner(vary or {}).items()
+        for value in values
+    ]
+    compared = {name.partition("@")[0] for name in names}
+    for change in changes:
+        if change.method is not None and change.method not in compared:
+            raise ValueError(
+                f"`vary` {change.method}.{change.key}: {change.method} is not compared; add it to "
+                "`methods`"
+            )
+    variants: list[tuple[str, Change | None]] = []
+    for name in names:
+        mine = [c for c in changes if c.method in (None, name.partition("@")[0])]
+        variants += [(name, change) for change in mine] or [(name, None)]
+    cells = [
+        ComparisonCell(name, noise, seed, change)
+        for (name, change), noise, seed in product(variants, noises, seeds)
+    ]
+    return list(dict.fromkeys(cells))
+
+
+def by_owner(settings: Mapping[str, T]) -> dict[tuple[str | None, str], T]:
+    """`csot.epsilon` -> (csot, epsilon); a key of all methods has no owner."""
+    found: dict[tuple[str | None, str], T] = {}
+    for key, value in settings.items():
+        owner, dot, rest = key.partition(".")
+        is_owned = dot and owner in method_names()
+        found[(owner, rest) if is_owned else (None, key)] = value
+    return found
+
+
+def expand_methods(names: Sequence[str]) -> list[str]:
+    """Replace "all" and "ablations" by what they stand for; check all names."""
+    found: list[str] = []
+    for name in names:
+        if name == "all":
+            found += method_names()
+        elif name == "ablations":
+            found += ["csot", *(f"csot@{ablation.letter}" for ablation in ABLATIONS)]
+        else:
+            method, _, letter = name.partition("@")
+            find_method(method)
+            if letter:
+                find_ablation(letter)
+            found.append(name)
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
@@ -128,7 +216,7 @@ def compare(
     seeds : sequence of int
     vary : dict, optional
         Values of settings, each varied while the others stay as they are:
-        ``{"csot.epsilon": [0.05, 0.1]}``. A key such as "csot.epsilon" is for one method only;
+        `{"csot.epsilon": [0.05, 0.1]}`. A key such as "csot.epsilon" is for one method only;
         other methods are then run once.
     preset : str, optional
         A preset or a .yaml file; by default the one named like the data, if any. A method that it
@@ -138,7 +226,7 @@ def compare(
     settings : dict, optional
         Changes to the preset; a key such as "csot.epsilon" is for one method only.
     source, machine : optional
-        As for `csot.train`; embeddings are kept in ``out`` for all runs, unless `source` has a
+        As for `csot.train`; embeddings are kept in `out` for all runs, unless `source` has a
         `cache`.
     equal : bool
         Give all methods the epochs, optimiser and network of the preset, rather than those of

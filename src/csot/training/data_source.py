@@ -1,4 +1,4 @@
-"""Where the data of a run is, how it is read, and what is known of its labels."""
+"""Where the data of a run is, how it is read, and what is known about its labels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from csot._core.errors import DataError
-from csot._core.noise_text import canonical_noise
-from csot.data.datasets.registry import read_training_data
-from csot.data.readers.table import Columns
+from csot._core.text import canonical_noise
+from csot.data.datasets.core.dataset_registry import read_training_data
+from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.runs import Run
@@ -35,7 +35,7 @@ class Source:
     Parameters
     ----------
     data_dir : Path, optional
-        Folder of the named data sets; by default ``./data``.
+        Folder of the named data sets; by default `./data`.
     test : Path, optional
         Test data of the same kind as the training data.
     columns : Columns, optional
@@ -48,7 +48,7 @@ class Source:
         Read images that lie outside of the data folder.
     cache : Path, optional
         Folder that embeddings, and scaled copies of images, are kept in for several runs; by
-        default the run keeps its embeddings, and images are decoded anew.
+        default the run keeps its embeddings, and images are decoded every time.
     verified : Path, optional
         CSV file with the columns id and label: decisions that are final.
     from_clean : Path, optional
@@ -105,7 +105,7 @@ def read_source(config: RunConfig, source: Source) -> TrainingData:
 
 
 def check_knowledge(config: RunConfig, source: Source, data: TrainingData | None = None) -> None:
-    """Raise before any work is done if what is known of the labels cannot be used."""
+    """Raise before any work is done if what is known about the labels cannot be used."""
     votes = (source.columns or Columns()).annotator is not None
     posterior = votes or (
         data is not None and (data.votes is not None or data.posterior is not None)
@@ -113,8 +113,8 @@ def check_knowledge(config: RunConfig, source: Source, data: TrainingData | None
     if canonical_noise(config.noise) != "none" and (posterior or source.from_clean is not None):
         named = "`from_clean`" if source.from_clean is not None else "`annotator`"
         raise DataError(
-            f"noise {config.noise} and {named}: what is known of the labels before the noise would "
-            "be trained on; leave out one of the two"
+            f"noise {config.noise} and {named}: what is known about the labels before the noise "
+            "would be trained on; leave out one of the two"
         )
     if source.verified is not None and not source.verified.exists():
         raise DataError(f"{source.verified} does not exist (`verified`)")
@@ -184,7 +184,7 @@ def check_knowledge_fits(data: TrainingData, source: Source) -> None:
 
 
 def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, CleanedRun | None]:
-    """Add what is known of the labels: verified ones, a consensus, the run of a cleaner."""
+    """Add what is known about the labels: verified ones, a consensus, the run of a cleaner."""
     if source.verified is not None:
         data = with_verified(data, source.verified)
     if source.from_clean is None:

@@ -15,11 +15,10 @@ import numpy as np
 import torch
 
 from csot._core.errors import DataError
-from csot.data.datasets.registry import balanced_rows
+from csot.data.datasets.core.dataset_registry import balanced_rows
 from csot.data.labels import class_names_of, encode
-from csot.data.readers.network_samples import to_float32
-from csot.data.readers.table import Columns
-from csot.data.readers.training import Sets, assemble, read_sets
+from csot.data.readers.labelled_table import Columns
+from csot.data.readers.training import Sets, assemble, read_sets, to_float32
 from csot.data.samples import InMemory, Samples, StoredViews
 from csot.data.types import LabelledData, Matrix, TrainingData
 from csot.embed import Embedder, EmbeddingCache
@@ -62,7 +61,7 @@ class Place:
     """Another run whose embeddings are taken over."""
 
     def embeddings(self, embedder: Embedder, name: str = "") -> EmbeddingCache:
-        """What is known of an embedder; `name` tells sets and views of a run apart."""
+        """What is known about an embedder; `name` tells sets and views of a run apart."""
         path = self.path
         if self.cache is None:
             folder = self.out / EMBEDDED / name if name else self.out
@@ -129,7 +128,7 @@ class Pending:
         return InMemory(to_float32(features, name))
 
     def _planned(self, name: str = "") -> PlannedEmbedding:
-        """The embedder, and what is known of it by now."""
+        """The embedder, and what is known about it by now."""
         return PlannedEmbedding(self.embedder, self.place.embeddings(self.embedder, name))
 
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from csot._core.atomic import atomic_write, write_text
 from csot._core.errors import DataError, require
+from csot._core.files import atomic_write, write_text
 from csot.runs import Run
 from csot.training.model_card import model_card
 from csot.training.new_data import RunInputs
@@ -83,7 +83,7 @@ def export(
     checkpoint : {"last", "best"}
         The last epoch, or the best one on the noisy held-out labels.
     data_dir : Path, optional
-        Folder of the named data sets, to check with; by default ``./data``.
+        Folder of the named data sets, to check with; by default `./data`.
     force : bool
         Replace files.
 

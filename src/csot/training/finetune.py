@@ -1,4 +1,4 @@
-"""Pretrained networks that are trained on: by name, with their size and normalisation."""
+"""Pretrained networks for fine-tuning: by name, with their size and normalisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the labels besides the labels: verified rows, a cleaner, several annotators."""
+"""What else is known about the labels: verified rows, a cleaner, several annotators."""
 
 from __future__ import annotations
 

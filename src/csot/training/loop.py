@@ -316,7 +316,7 @@ def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> li
     found = checkpoints.load("last")
     if found is None:
         return []
-    with naming(checkpoints.folder, "a checkpoint of this run", "start anew with `force`"):
+    with naming(checkpoints.folder, "a checkpoint of this run", "start over with `force`"):
         history: list[Record] = found.state["history"]
         if [record["epoch"] for record in history] != list(range(1, found.epoch + 1)):
             raise ValueError("its history is not one record for each epoch")

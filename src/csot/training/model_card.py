@@ -7,7 +7,7 @@ from typing import Any
 
 from csot._core.text import one_line
 from csot.data.readers.to_predict import Wanted
-from csot.runs.accuracies import measured_accuracies
+from csot.runs.summary import measured_accuracies
 from csot.training.config import RunConfig
 from csot.training.new_data import RunInputs
 

@@ -15,11 +15,11 @@ from csot._core.errors import DataError, naming
 from csot._core.pictures import fault
 from csot.clean.judging import without_missing
 from csot.data import TableFeatures
-from csot.data.readers.network_samples import to_float32, warn_skipped
-from csot.data.readers.path import read_data
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
+from csot.data.readers.read_data import read_data
 from csot.data.readers.table_file import is_table
 from csot.data.readers.to_predict import Inputs, Wanted, labels_of, read_inputs
+from csot.data.readers.training import to_float32, warn_skipped
 from csot.data.samples import InMemory
 from csot.embed.embedder import confirmed_embedder
 from csot.embed.images import NETWORKS, read_pixels
@@ -55,7 +55,7 @@ class RunInputs:
     def of(run: Path, facts: InputFacts, embedder: str | None = None) -> RunInputs:
         """By inputs.yaml; an error names the file."""
         prepared = None
-        with naming(run / INPUTS, "a description of the inputs", "train it anew"):
+        with naming(run / INPUTS, "a description of the inputs", "train it again"):
             table = None if facts.table is None else TableFeatures.from_dict(facts.table)
             if facts.prepared is not None:
                 prepared = Preparation.from_dict(facts.prepared)
@@ -163,7 +163,7 @@ class RunInputs:
             if planned.embedder.version != how.embedder_version:
                 raise DataError(
                     f"the embedder {how.embedder} has changed since {self.run} was made (other "
-                    "weights, preparation or code): train it anew"
+                    "weights, preparation or code): train it again"
                 )
             found = read_data(source, columns, root, fault, False, allow_outside, fitted=how.table)
             features, _ = features_of(found, planned, None, how)

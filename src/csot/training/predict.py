@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from csot._core.errors import naming
 from csot._core.ranks import Ranks
 from csot.data.augment.view_types import ImageView, View
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.readers.to_predict import Inputs, Wanted
 from csot.data.samples import InMemory
 from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.methods.core.contract import Context, Method, Predictions
 from csot.nets.build import seeded
-from csot.runs.predictions import Predicted
+from csot.runs.exports import Predicted
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Evaluator, accuracy
@@ -57,11 +57,11 @@ def predict(
     columns, root : optional
         Columns of a table, and the folder that its image paths are relative to.
     data_dir : Path, optional
-        Folder of the named data sets; by default ``./data``.
+        Folder of the named data sets; by default `./data`.
     allow_outside : bool
         Read images that lie outside of the data folder.
     embedder : str, optional
-        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
+        Of a run with an embedder `package.module:callable`: that name, if you trust it.
 
     Returns
     -------
@@ -83,7 +83,7 @@ class Predictor:
     backbone : nn.Module, optional
         The module that was trained, if it was passed to `csot.train`.
     embedder : str, optional
-        Of a run with an embedder ``package.module:callable``: that name, if you trust it.
+        Of a run with an embedder `package.module:callable`: that name, if you trust it.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Predictor:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.inputs = RunInputs.of(self._path, self._facts, embedder)
         placeholder = empty_data(config.data, self._facts)
-        with naming(folder.path, "a run that can be built again", "train it anew"):
+        with naming(folder.path, "a run that can be built again", "train it again"):
             self._plain = make_views(placeholder, config.training.views).plain
             method = rebuilt(config, placeholder, found, backbone)
             self._method = method.to(self._device).eval()

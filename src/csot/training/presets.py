@@ -16,10 +16,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from csot._core.errors import FileError, clip, listed, nearest
 from csot._core.files import read_text
-from csot._core.noise_text import canonical_noise
+from csot._core.text import canonical_noise
 from csot.methods import find_method, method_names
-from csot.training.config import DataConfig, RunConfig, Strict, TrainingConfig
-from csot.training.yaml_text import LARGEST, parse_yaml
+from csot.training.config import LARGEST, DataConfig, RunConfig, Strict, TrainingConfig, parse_yaml
 
 M = TypeVar("M", bound=BaseModel)
 SAME_IMAGES = {"cifar10n": "cifar10", "cifar100n": "cifar100"}
@@ -134,14 +133,14 @@ def make_config(
     data : str
         Name or path of the data.
     method : str
-        One of ``csot.methods.method_names()``.
+        One of `csot.methods.method_names()`.
     preset : str, optional
         A preset of the package, or a .yaml file.
     noise : str
         Noise to add to the labels.
     seed : int
     overrides : dict, optional
-        Changes by key: ``training.epochs``, or its end, ``epochs``, if that is unambiguous.
+        Changes by key: `training.epochs`, or its end, `epochs`, if that is unambiguous.
     machine : dict, optional
         Accelerator, devices, precision, compile.
     own_training : bool

@@ -17,7 +17,6 @@ from csot.data.samples import Samples
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Judgement
 from csot.runs import Run
-from csot.runs.accuracies import FURTHER, HELD_OUT
 from csot.runs.findings import (
     GIVEN,
     IS_ISSUE,
@@ -28,7 +27,7 @@ from csot.runs.findings import (
     findings_table,
 )
 from csot.runs.reasons import Verdicts, reasons
-from csot.runs.summary import count_findings, versions
+from csot.runs.summary import FURTHER, HELD_OUT, count_findings, versions
 from csot.runs.truth import write_truth
 from csot.training.config import RunConfig
 from csot.training.label_knowledge import CleanedRun, compare_predictions, disagreeing
@@ -205,7 +204,7 @@ def summary_of(
         "informative": informative,
         "warning": tested.words() if tested is not None and not tested.informative else "",
         "held_out": None if tested is None else tested.as_dict(),
-        # Nothing is known of the noise where the labels cannot be judged.
+        # Nothing is known about the noise where the labels cannot be judged.
         "noise_rate": estimated_noise_rate(posterior, labels) if informative is not False else None,
         "noise_matrix": estimated_noise_matrix(posterior, labels),
         "class_prior": posterior.mean(0),

@@ -16,9 +16,9 @@ import yaml
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from csot._core.atomic import is_partial, write_text
 from csot._core.errors import require
-from csot.data.readers.table import Columns
+from csot._core.files import is_partial, write_text
+from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Predictions
 from csot.runs import Run
@@ -26,9 +26,8 @@ from csot.runs.run import MARKER
 from csot.runs.snapshots import Snapshot, clear_partials, clear_snapshots, write_snapshot
 from csot.runs.tables import write_csv
 from csot.training.checkpoint import Checkpoints
-from csot.training.config import RunConfig, Strict
+from csot.training.config import RunConfig, Strict, read_yaml
 from csot.training.presets import checked
-from csot.training.yaml_text import read_yaml
 
 CONFIG = "config.yaml"
 INPUTS = "inputs.yaml"
@@ -93,8 +92,8 @@ class RunFolder:
         if old.exists() and not force:
             if not resume:
                 raise ValueError(
-                    f"{self.path} holds a training run{self._reached()}: `resume` goes on with it, "
-                    "`force` starts anew, another `out` leaves it alone"
+                    f"{self.path} holds a training run{self._reached()}: `resume` continues it, "
+                    "`force` starts over, another `out` leaves it alone"
                 )
             self._check_same_settings(config)
         elif not old.exists() and (self.path / MARKER).exists() and self._is_used():
@@ -219,13 +218,13 @@ def snapshot_epochs(epochs: int) -> frozenset[int]:
 
 
 def snapshot_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """At most ``count`` of the rows trained on, at random, in ascending order."""
+    """At most `count` of the rows trained on, at random, in ascending order."""
     chosen = torch.randperm(len(rows), generator=generator)[:count]
     return rows[chosen.sort().values]
 
 
 def snapshot_writer(folder: Path, data: TrainingData) -> Callable[[int, Tensor, Predictions], None]:
-    """A function that writes the snapshot of an epoch to ``folder``."""
+    """A function that writes the snapshot of an epoch to `folder`."""
     clear_partials(folder)
 
     def write(epoch: int, rows: Tensor, seen: Predictions) -> None:

@@ -21,18 +21,17 @@ from typing import Any
 import torch
 
 from csot._core.errors import DataError
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.embed import images as image_models
 from csot.embed import texts as text_models
 from csot.embed.preparation import medium_of
-from csot.nets.backbones import NETWORKS
-from csot.nets.build import build_network
+from csot.nets.build import NETWORKS, build_network
 from csot.nets.weights import network_of
 from csot.training.finetune import is_pretrained
 from csot.training.presets import preset_for
 
 FEATURES, FINETUNE = "features", "finetune"
-"""Presets: a small network on features, and a pretrained one that is trained on."""
+"""Presets: a small network on features, and a pretrained one that is fine-tuned."""
 EMBEDDER = "dataset.embedder"
 """Setting of runs on features."""
 SUFFIXES = (".safetensors", ".pt", ".pth")
@@ -110,7 +109,7 @@ def choose_start(
         return Start(own)
     name = backbone or image_models.NAME
     if Path(name).suffix in SUFFIXES and Path(name).is_file():
-        refuse_frozen(frozen, f"all weights of `backbone` {name} are trained on")
+        refuse_frozen(frozen, f"all weights of `backbone` {name} are trained")
         return Start(own, {"network.name": find_network(Path(name)), "network.weights": name})
     if medium in ("columns", "arrays"):
         raise DataError(f"`backbone` {name} is for images and texts; {data} holds features")
@@ -166,6 +165,6 @@ def _frozen_words(name: str, images: bool = False) -> str:
         return f"features of {name}, and a small network on them"
     return (
         f"frozen features of {name}, and a small network on them: fine-tuning would take hours "
-        "without a GPU (--fine-tune does it all the same; --backbone preact_resnet18 starts from "
+        "without a GPU (--fine-tune does it anyway; --backbone preact_resnet18 starts from "
         "scratch)"
     )

@@ -113,6 +113,6 @@ class TimeEstimate:
             warnings.warn(
                 f"this takes about {duration(seconds)} on a CPU: use a GPU, fewer epochs "
                 "(epochs), a smaller network (network.name, network.width) or fewer rows "
-                "(`limit`); an interrupted run goes on with `resume`",
+                "(`limit`); an interrupted run continues with `resume`",
                 stacklevel=2,
             )

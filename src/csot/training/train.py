@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from csot._core.files import refuse_overlap
 from csot.data.noise import NoisyLabels, parse_noise
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
 from csot.figures import write_history
 from csot.methods.core.contract import Predictions
@@ -91,7 +91,7 @@ def train(
         Folder of the run: configuration, metrics, checkpoints, findings, summary, report.html and
         curves.png.
     method : str
-        One of ``csot.methods.method_names()``.
+        One of `csot.methods.method_names()`.
     preset : str, optional
         A preset of the package, or a .yaml file; by default the one named like the data, if any.
     backbone : str or nn.Module, optional
@@ -108,17 +108,17 @@ def train(
     seed : int
         Seed of the noise, of the initial parameters and of everything else that is random.
     settings : dict, optional
-        Changes to the preset, by key: ``{"epochs": 20, "epsilon": 0.05}``.
+        Changes to the preset, by key: `{"epochs": 20, "epsilon": 0.05}`.
     source : Source, optional
         Where to read the data from.
     machine : dict, optional
-        ``accelerator``, ``devices``, ``precision`` and ``compile``.
+        `accelerator`, `devices`, `precision` and `compile`.
     resume : bool
-        Continue the run in ``out`` from its last checkpoint, with identical results.
+        Continue the run in `out` from its last checkpoint, with identical results.
     force : bool
-        Replace the training run in ``out``.
+        Replace the training run in `out`.
     tensorboard : bool
-        Also write the metrics to ``out``/tensorboard.
+        Also write the metrics to `out`/tensorboard.
     excel_safe : bool
         Disarm cells of CSV files that a spreadsheet would run as formulas.
     progress : Progress, optional

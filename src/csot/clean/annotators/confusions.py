@@ -50,7 +50,7 @@ class Pairs:
 
     @staticmethod
     def of(sample: Ints, annotator: Ints, label: Ints, shape: tuple[int, int, int]) -> Pairs:
-        """``shape`` is (N, A, C)."""
+        """`shape` is (N, A, C)."""
         n_samples, n_annotators, n_classes = shape
         codes, pair = np.unique(annotator * n_classes + label, return_inverse=True)
         of_sample = sparse.coo_array(
@@ -86,7 +86,7 @@ class Habits:
 
     @staticmethod
     def none(n_annotators: int, n_classes: int) -> Habits:
-        """Everybody is like the common matrix."""
+        """All annotators follow the common matrix."""
         return Habits(np.zeros(n_annotators), np.zeros((n_annotators, n_classes)))
 
 
@@ -164,9 +164,9 @@ def pair_means(common: Floats, habits: Habits, pairs: Pairs) -> Floats:
 def estimate(
     counts: Floats, pairs: Pairs, habits: Habits, strengths: Strengths | None = None
 ) -> Confusions:
-    """From expected counts (P, C); ``habits`` are those of the last estimate.
+    """From expected counts (P, C); `habits` are those of the last estimate.
 
-    Without ``strengths`` the evidence chooses them.
+    Without `strengths` the evidence chooses them.
     """
     totals = pairs.sum_annotators(counts)
     kappa = None if strengths is None else strengths.common
@@ -232,7 +232,7 @@ def update_habits(
 def best_strength(counts: Floats, totals: Floats, means: Floats) -> float:
     """The s that maximises the evidence of counts whose probabilities are Dirichlet(s means).
 
-    Cells without counts may be left out of ``counts`` and ``means``; ``totals`` are whole rows'.
+    Cells without counts may be left out of `counts` and `means`; `totals` are whole rows'.
     """
     used = counts > NEGLIGIBLE
     means, counts = means[used], counts[used]

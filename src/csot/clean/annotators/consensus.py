@@ -1,4 +1,4 @@
-"""``find_consensus``: the label that several annotators meant, and how good each of them is."""
+"""`find_consensus`: the label that several annotators meant, and how good each of them is."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from csot.clean.annotators.quality import (
 )
 from csot.clean.annotators.votes import Votes, encode_votes, is_long, plain
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.inputs import check_probabilities
-from csot.clean.labels import check_same_index, encode_labels
+from csot.clean.inputs import check_probabilities, check_same_index, encode_labels
 from csot.ot import ConvergenceWarning
 
 Floats = npt.NDArray[np.float64]
@@ -35,15 +34,15 @@ class Consensus:
     """What several annotators agree on, and what each of them is worth."""
 
     findings: pd.DataFrame
-    """By sample: the columns of ``LabelCleaner.findings_``, with the majority vote as
-    ``given_label`` and the consensus as ``corrected_label``; ``n_votes``; ``agreement``, the share
+    """By sample: the columns of `LabelCleaner.findings_`, with the majority vote as
+    `given_label` and the consensus as `corrected_label`; `n_votes`; `agreement`, the share
     of the votes for the consensus."""
     annotators: pd.DataFrame
-    """By annotator, best first: ``quality``, the probability that a vote is right, with a 95 %
+    """By annotator, best first: `quality`, the probability that a vote is right, with a 95 %
     interval; votes; agreement with the consensus and with the others; the worst class; the
     commonest confusion."""
     votes: pd.DataFrame
-    """By vote: ``vote_score``, the probability that it is right, and ``is_vote_issue``."""
+    """By vote: `vote_score`, the probability that it is right, and `is_vote_issue`."""
     posterior: Floats
     """(N, C) probability of each class to be the true one."""
     classes: npt.NDArray[Any]
@@ -91,20 +90,20 @@ def find_consensus(
     """Find the true label of each sample from the votes of several annotators.
 
     Each annotator has a confusion matrix, shrunk to the common one as far as their votes are few;
-    a classifier of the samples, if there is one, has a say as far as the votes bear it out.
+    a classifier of the samples, if there is one, counts as far as the votes support it.
 
     Parameters
     ----------
     votes : DataFrame or (N, A) array
-        A long table with the columns ``sample``, ``annotator`` and ``label``; or a matrix, a row
+        A long table with the columns `sample`, `annotator` and `label`; or a matrix, a row
         per sample and a column per annotator, missing where there is no vote (None, NaN or -1).
     features : (N, D) array, optional
-        A ``LabelCleaner`` is fitted to the consensus, and its held-out probabilities judge.
+        A `LabelCleaner` is fitted to the consensus, and its held-out probabilities judge.
     pred_probs : (N, C) array, optional
         Probabilities of models that have not seen the sample's votes (cross-validation), columns
-        in the order of ``class_names``, else of the sorted labels.
+        in the order of `class_names`, else of the sorted labels.
     samples : (N,) array, optional
-        Ids of the rows of ``features`` and ``pred_probs``; samples without a vote may be among
+        Ids of the rows of `features` and `pred_probs`; samples without a vote may be among
         them. By default the rows of the matrix, or samples in the order in which they occur.
     class_names : (C,) array, optional
         The classes, where some have no vote.
@@ -114,11 +113,11 @@ def find_consensus(
     cleaner : LabelCleaner, optional
         Used in place of the default one; it is cloned.
     groups : (N,) array, optional
-        No sample is judged by a cleaner that has seen its group; for ``features``.
+        No sample is judged by a cleaner that has seen its group; for `features`.
     n_fits : int
         How often the cleaner is fitted; each time to a better consensus.
     random_state : int
-        Of the cleaner.
+        Seed of the cleaner.
     """
     check_same_index(
         votes=None if is_long(votes) else votes,

@@ -30,7 +30,7 @@ MAX_ROUNDS = 500
 TOLERANCE = 1e-3
 """Largest change of a posterior at which EM has converged."""
 STRENGTH_ROUNDS = (2, 5, 9)
-"""Rounds that choose kappa and s anew; after the last they stay, or the grid they are chosen from
+"""Rounds that choose kappa and s again; after the last they stay, or the grid they are chosen from
 could keep EM from settling."""
 SHARPNESS = (0.05, 20.0)
 PRIOR_WEIGHT = 10.0
@@ -68,7 +68,7 @@ class AnnotatorFit:
 
 
 def fit(pairs: Pairs, votes: Floats, log_probs: Floats | None, verified: Ints) -> AnnotatorFit:
-    """EM from the shares of the votes (N, C); ``verified`` (N,) is -1 where unknown."""
+    """EM from the shares of the votes (N, C); `verified` (N,) is -1 where unknown."""
     n_samples, n_classes = votes.shape
     prior = Prior(
         np.zeros((n_samples, n_classes)) if log_probs is None else log_probs,

@@ -33,7 +33,7 @@ LEAST_CONFUSED = 0.5
 def annotator_table(
     votes: Votes, truth: Floats, consensus: npt.NDArray[np.int64], confusions: Confusions
 ) -> pd.DataFrame:
-    """A row per annotator: quality, interval, agreement, where they err. ``truth`` is q (N, C)."""
+    """A row per annotator: quality, interval, agreement, where they err. `truth` is q (N, C)."""
     n = np.bincount(votes.annotator, minlength=len(votes.annotators)).astype(np.float64)
     quality, low, high = _quality(votes, truth, n)
     worst, worst_accuracy = _worst_class(votes, confusions)
@@ -147,7 +147,7 @@ def _confusion(votes: Votes, confusions: Confusions) -> tuple[Any, Any]:
 Ints = npt.NDArray[np.int64]
 
 CONFIDENT = 0.8
-"""Below this posterior of the consensus label the status is ``uncertain``."""
+"""Below this posterior of the consensus label the status is `uncertain`."""
 
 
 def majority(counts: Floats, truth: Floats) -> Ints:
@@ -169,7 +169,7 @@ def consensus_labels(truth: Floats, given: Ints, verified: Ints) -> Ints:
 def make_findings(
     votes: Votes, truth: Floats, predicted: Floats | None, verified: Ints
 ) -> pd.DataFrame:
-    """A row per sample. ``truth`` is q (N, C), ``predicted`` what the classifier alone says."""
+    """A row per sample. `truth` is q (N, C), `predicted` what the classifier alone says."""
     counts = votes.counts()
     given = majority(counts, truth)
     label = consensus_labels(truth, given, verified)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot.clean.labels import EncodedLabels, encode_labels
+from csot.clean.inputs import EncodedLabels, encode_labels
 
 Ints = npt.NDArray[np.int64]
 LONG = ("sample", "annotator", "label")
@@ -59,7 +59,7 @@ def is_long(votes: Any) -> bool:
 def encode_votes(votes: Any, samples: Any = None, class_names: Any = None) -> Votes:
     """Read a long table or a matrix with gaps.
 
-    A DataFrame with the columns ``sample``, ``annotator`` and ``label`` is a long table. Any other
+    A DataFrame with the columns `sample`, `annotator` and `label` is a long table. Any other
     DataFrame, and any array, is a matrix (N, A): a row per sample, a column per annotator.
     """
     read = _from_long if is_long(votes) else _from_matrix

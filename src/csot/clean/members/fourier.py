@@ -71,7 +71,7 @@ class FourierProbes:
     stage = "kernel probes"
 
     def applies(self, training: TrainingSet) -> bool:
-        """With many rows the network does as well, and sooner."""
+        """With many rows the network is as good, and faster."""
         return len(training.evidence) <= MOST_ROWS
 
     def fit(self, training: TrainingSet, first: FirstPass, noise: Tensor) -> Fit:

@@ -1,4 +1,4 @@
-"""Linear probes: the first members, and the first to say which labels are believable."""
+"""Linear probes: the first members, which decide first which labels are believable."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class LinearProbes:
     def fit(self, training: TrainingSet, noise: Tensor) -> FirstPass:
         """Probes, and what the labels' disagreement means as far as they can tell.
 
-        It is decided here for the first time, so that what is trained from now on does not learn
-        the mistakes. Of many rows a sample has the first say; then the probes train on all that
+        It is decided here for the first time, so that what is trained later does not learn
+        the mistakes. With many rows a sample decides first; then the probes train on all that
         they trust.
         """
         basis, folds, evidence = training.basis, training.folds, training.evidence

@@ -32,7 +32,7 @@ class Member:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """The rows, their folds and what is known of their classes."""
+    """The rows, their folds and what is known about their classes."""
 
     basis: Basis
     light: Basis
@@ -55,7 +55,7 @@ class FirstPass:
 
 @dataclass(frozen=True)
 class Fit:
-    """Members, and the noise matrix that those who come after start from."""
+    """Members, and the noise matrix that later members start from."""
 
     members: list[Member]
     noise: Tensor
@@ -66,7 +66,7 @@ class Learner(Protocol):
 
     @property
     def name(self) -> str:
-        """As in ``LabelCleaner(members=...)``."""
+        """As in `LabelCleaner(members=...)`."""
 
     @property
     def stage(self) -> str:

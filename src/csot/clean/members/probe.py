@@ -42,9 +42,9 @@ def fit_probes(
     tolerance: float = 1e-5,
     trusted: Tensor | None = None,
 ) -> Tensor:
-    """Weights (D, K, C) of K probes, from ``start``; L-BFGS, preconditioned by the variances.
+    """Weights (D, K, C) of K probes, from `start`; L-BFGS, preconditioned by the variances.
 
-    Rows whose likelihood is the same for every class train nothing, nor do those that ``trusted``
+    Rows whose likelihood is the same for every class train nothing, nor do those that `trusted`
     (N, K) leaves out.
     """
     rows = basis.rows
@@ -87,7 +87,7 @@ def fit_probes(
 
 
 def no_weights(basis: Basis, folds: Folds, n_classes: int) -> Tensor:
-    """Probes that say nothing yet."""
+    """Weights of zero: every class is equally likely."""
     return torch.zeros(basis.rows.shape[1], folds.n_folds, n_classes)
 
 
@@ -110,7 +110,7 @@ FURTHEST = 4
 
 @dataclass(frozen=True)
 class Probe:
-    """Probes of one ridge: what they say of held-out rows, and how likely that makes the labels."""
+    """Probes of one ridge: predictions for held-out rows, and how likely they make the labels."""
 
     ridge: float
     weights: Tensor
@@ -141,7 +141,7 @@ def settle(
     strength: float | None = None,
     tolerance: float = 3e-3,
 ) -> tuple[Tensor, Tensor]:
-    """Alternate probes given T and T given held-out probabilities, until T stands still.
+    """Alternate probes given T and T given held-out probabilities, until T converges.
 
     The temperature is not free here: freed before T has settled, it merges confusable classes.
     """

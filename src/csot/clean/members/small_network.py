@@ -57,7 +57,7 @@ def fit_networks(
 ) -> Networks:
     """Adam with a one-cycle rate on the marginal likelihood, the noise matrix fixed.
 
-    ``trusted`` (N, K): rows whose labels network k learns from; all by default.
+    `trusted` (N, K): rows whose labels network k learns from; all by default.
     """
     generator = torch.Generator().manual_seed(seed)
     n, dim = x.shape

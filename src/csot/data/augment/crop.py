@@ -78,7 +78,7 @@ class WindowFlip(Step):
 
 @dataclass(frozen=True)
 class CentreCrop(Step):
-    """The window in the middle, without a mask if there is one: no chance in it."""
+    """The window in the middle, without a mask if there is one: nothing random."""
 
     channels: int
     height: int
@@ -155,7 +155,7 @@ def take_pixels(images: Tensor, index: Tensor) -> Tensor:
 def _padded(images: Tensor, padding: int, mode: Padding) -> Tensor:
     if mode == "zero":
         return pad(images, (padding,) * 4)
-    # torch reflects no bytes.
+    # torch cannot reflect bytes.
     return pad(images.float(), (padding,) * 4, mode="reflect").to(images.dtype)
 
 

@@ -56,7 +56,7 @@ class View(ABC):
 
 @dataclass(frozen=True)
 class Views:
-    """The views of one data set; `plain` is the test transform, without chance."""
+    """The views of one data set; `plain` is the test transform, without randomness."""
 
     plain: View
     weak: View

@@ -61,7 +61,7 @@ def suspect(name: str) -> str | None:
 def kind_of(column: pd.Series[Any], name: str, is_chosen: bool, where: str) -> Kind | Ignored:
     """The kind of a column. One that the user has chosen is never doubted, only refused.
 
-    ``where`` names the table in warnings.
+    `where` names the table in warnings.
     """
     found = _kind(column, name, is_chosen, where)
     if is_chosen and isinstance(found, Ignored):

@@ -64,7 +64,7 @@ class TableFeatures:
         without: Collection[str | None] = (),
         where: str = "the table",
     ) -> TableFeatures:
-        """By the ``chosen`` columns, or by all that describe a sample, ``without`` some of them.
+        """By the `chosen` columns, or by all that describe a sample, `without` some of them.
 
         Columns that look like ids, postal codes or running text are used only if they are chosen.
         """
@@ -97,7 +97,7 @@ class TableFeatures:
         return [one for one in self.used if one.kind in kinds]
 
     def line(self, first: Sequence[str] = ()) -> str:
-        """`uses a, b (category); ignores c (looks like an id)`; ``first`` is used as well."""
+        """`uses a, b (category); ignores c (looks like an id)`; `first` is used as well."""
         named = [
             one.name if one.kind == "number" else f"{one.name} ({one.kind})" for one in self.used
         ]
@@ -111,7 +111,7 @@ class TableFeatures:
     def encode(self, table: pd.DataFrame, where: str = "the table") -> Floats:
         """(N, D) before scaling: numbers and days without gaps, flags, one-hot columns, cycles.
 
-        Categories that were not there at `fit` count as the pooled ones. A missing column is an
+        Categories that did not occur in `fit` count as the pooled ones. A missing column is an
         error.
         """
         for name in self.names:
@@ -281,7 +281,7 @@ class TableFeatures:
 
 
 def balance(block: npt.NDArray[Any], variance: float) -> float:
-    """What to divide ``block`` (N, D) by so that its columns have together that ``variance``."""
+    """What to divide `block` (N, D) by so that its columns have together that `variance`."""
     own = float(np.asarray(block, dtype=np.float64).var(0).sum())
     return float(np.sqrt(own / variance)) if own > 0 and variance > 0 else 1.0
 

@@ -1,5 +1,5 @@
 """Data sets by name, one file each.
 
-A file is a data set if it defines ``NAMES``, the names it answers to, and
-``read(name, request) -> TrainingData``.
+A file is a data set if it defines `NAMES`, the names it answers to, and
+`read(name, request) -> TrainingData`.
 """

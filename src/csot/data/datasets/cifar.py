@@ -13,8 +13,8 @@ from torch import Tensor
 
 from csot._core.errors import DataError, listed
 from csot._core.files import read_text
-from csot.data.datasets.core.download import Archive, fetch_archive
 from csot.data.datasets.core.restricted_pickle import read_pickle
+from csot.data.datasets.core.source_files import Archive, fetch_archive
 from csot.data.labels import checked_class_numbers
 from csot.data.samples import InMemory
 from csot.data.types import DatasetRequest, TestSet, TrainingData

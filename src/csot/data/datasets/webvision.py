@@ -19,7 +19,7 @@ from torch import Tensor
 
 from csot._core.errors import DataError, DataWarning, listed
 from csot._core.pictures import SUFFIXES, Containment
-from csot.data.datasets.core.file_lists import (
+from csot.data.datasets.core.source_files import (
     check_files,
     read_labelled_lines,
     read_lines,

@@ -1,1 +1,1 @@
-"""What a user has on disk, read and checked."""
+"""Readers of what a user has on disk, with all checks."""

@@ -1,4 +1,4 @@
-"""Inputs to predict: what a network is to be shown, with or without labels."""
+"""Inputs to predict: the samples for a trained network, with or without labels."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 from csot._core.errors import DataError, listed, nearest
 from csot.data.columns import TableFeatures
-from csot.data.datasets.registry import dataset_names, read_training_data
+from csot.data.datasets.core.dataset_registry import dataset_names, read_training_data
 from csot.data.labels import encode
 from csot.data.readers.arrays import is_array_folder
-from csot.data.readers.network_samples import samples_of, warn_skipped
-from csot.data.readers.path import read_data
-from csot.data.readers.table import Columns
+from csot.data.readers.labelled_table import Columns
+from csot.data.readers.read_data import read_data
 from csot.data.readers.table_file import is_table
+from csot.data.readers.training import samples_of, warn_skipped
 from csot.data.samples import Kind, Samples
 from csot.data.types import LabelledData
 

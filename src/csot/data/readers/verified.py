@@ -1,4 +1,4 @@
-"""Decisions of people, fed back: verified labels and votes, as CSV or from Label Studio."""
+"""Human decisions read back: verified labels and votes, as CSV or from Label Studio."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def open_fed_back(path: Path, parameter: str) -> TableFile:
 
 
 def load_fed_back(file: TableFile, wanted: Iterable[str], parameter: str) -> pd.DataFrame:
-    """Its rows, every cell as text; it has the ``wanted`` columns."""
+    """Its rows, every cell as text; it has the `wanted` columns."""
     for name in wanted:
         if name not in file.names:
             raise DataError(

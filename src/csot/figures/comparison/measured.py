@@ -11,10 +11,10 @@ import pandas as pd
 
 from csot._core.errors import naming
 from csot._core.files import check_file
-from csot._core.noise_text import canonical_noise
+from csot._core.text import canonical_noise
 from csot.runs import Run
-from csot.runs.accuracies import FURTHER, selected_on
 from csot.runs.run import SUMMARY
+from csot.runs.summary import FURTHER, selected_on
 
 EPOCHS = ("best", "last", "peak")
 """At the epoch that held-out labels chose, at the last one, and the highest of all."""

@@ -13,9 +13,33 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.comparison.comparison import Comparison, row_texts
-from csot.figures.comparison.sweep_page import sweep_panels
-from csot.figures.comparison.table_formats import page_environment
-from csot.figures.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Tick, nice_ticks
+from csot.figures.comparison.table_model import page_environment
+
+WIDTH, HEIGHT = 460, 250
+LEFT, RIGHT, TOP, BOTTOM = 40, 8, 10, 26
+TICKS = 5
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    text: str
+
+
+def nice_ticks(
+    low: float, high: float, *, whole: bool = False, inside: bool = False
+) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten that cover the range, or lie `inside` it."""
+    span = max(high - low, 1e-9 if not whole else 1.0)
+    power = 10.0 ** np.floor(np.log10(span / TICKS))
+    steps = [step * power for step in (1, 2, 5, 10)]
+    step = next(step for step in steps if span / step <= TICKS)
+    step = max(step, 1.0) if whole else step
+    first = np.ceil(low / step - 1e-9) if inside else np.floor(low / step + 1e-9)
+    last = np.floor(high / step + 1e-9) if inside else np.ceil(high / step - 1e-9)
+    last = max(last, first + (0 if inside else 1))
+    return [float(round(number * step, 10)) for number in np.arange(first, last + 1)]
+
 
 MANY = 6
 """Methods from which each also gets a small panel of its own."""
@@ -35,7 +59,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One noise. ``others`` is the range of all methods as an outline."""
+    """One noise. `others` is the range of all methods as an outline."""
 
     noise: str
     curves: list[Curve]
@@ -45,7 +69,7 @@ class Panel:
 
 
 def comparison_page(comparison: Comparison, out: Path, command: str, curves: dict[str, str]) -> str:
-    """``curves`` are columns of metrics.csv and their titles."""
+    """`curves` are columns of metrics.csv and their titles."""
     ranked = {noise: comparison.ranked(noise) for noise in comparison.noises}
     first = next((table["method"].iloc[0] for table in ranked.values() if len(table)), "")
     figures = {title: draw_panels(comparison.histories, name) for name, title in curves.items()}
@@ -70,7 +94,7 @@ def comparison_page(comparison: Comparison, out: Path, command: str, curves: dic
 
 
 def draw_panels(histories: Mapping[tuple[str, str, int], pd.DataFrame], column: str) -> list[Panel]:
-    """A panel for each noise, all on the same scale; empty where no run measured ``column``."""
+    """A panel for each noise, all on the same scale; empty where no run measured `column`."""
     shown = {
         key: 100 * frame.set_index("epoch")[column].dropna()
         for key, frame in histories.items()
@@ -149,3 +173,87 @@ def _link(folder: Path, out: Path) -> str:
     """From the page to a run, so that the whole folder can be moved."""
     target = next((folder / name for name in LINKED if (folder / name).exists()), folder)
     return quote(Path(os.path.relpath(target, out)).as_posix())
+
+
+LABEL = 104
+"""Pixels at the right for the name of a line."""
+LABEL_HEIGHT = 13
+
+
+@dataclass(frozen=True)
+class Point:
+    x: float
+    y: float
+    low: float
+    high: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One noise; `label_y` is where its name does not hide another one."""
+
+    noise: str
+    points: list[Point]
+    label_y: float
+
+    @property
+    def path(self) -> str:
+        return " ".join(f"{point.x},{point.y}" for point in self.points)
+
+
+@dataclass(frozen=True)
+class SweepPanel:
+    title: str
+    lines: list[Line]
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    label_x: float
+
+
+def sweep_panels(sweep: pd.DataFrame, measure: str = "last") -> list[SweepPanel]:
+    """A chart for each setting and method; values are equally spaced. Empty without a sweep."""
+    if not len(sweep):
+        return []
+    return [
+        _panel(f"{method}: {setting}", group, measure)
+        for (setting, method), group in sweep.groupby(["setting", "method"], sort=False)
+    ]
+
+
+def _panel(title: str, group: pd.DataFrame, measure: str) -> SweepPanel:
+    mean, spread = group[f"{measure}_mean"], group[f"{measure}_sd"].fillna(0.0)
+    ticks = nice_ticks(float((mean - spread).min()), float((mean + spread).max()))
+    values = list(dict.fromkeys(group["value"]))
+    step = (WIDTH - LEFT - LABEL) / len(values)
+
+    def x(value: str) -> float:
+        return round(LEFT + step * (values.index(value) + 0.5), 1)
+
+    def y(number: float) -> float:
+        share = (number - ticks[0]) / (ticks[-1] - ticks[0])
+        return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)
+
+    lines = []
+    for noise, rows in group.groupby("noise", sort=False):
+        points = [
+            Point(x(value), y(m), y(m - s), y(m + s), f"{noise}, {value}: {m:.2f} ± {s:.2f}")
+            for value, m, s in zip(rows["value"], mean[rows.index], spread[rows.index], strict=True)
+        ]
+        lines.append(Line(str(noise), points, points[-1].y))
+    return SweepPanel(
+        title,
+        _apart(lines),
+        [Tick(x(value), value) for value in values],
+        [Tick(y(tick), f"{tick:g}") for tick in ticks],
+        round(WIDTH - LABEL + 4, 1),
+    )
+
+
+def _apart(lines: list[Line]) -> list[Line]:
+    """Labels from top to bottom, each below the one before it."""
+    placed: list[Line] = []
+    for line in sorted(lines, key=lambda line: line.label_y):
+        least = placed[-1].label_y + LABEL_HEIGHT if placed else line.label_y
+        placed.append(Line(line.noise, line.points, max(line.label_y, least)))
+    return placed

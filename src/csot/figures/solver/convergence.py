@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.solver.warm_digits import warm_digits
+from csot.figures.solver.snapshot_plans import warm_digits
 from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain, whole_numbers
-from csot.ot.arrays import as_tensor
+from csot.ot.array_adapter import as_tensor
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.plan import Plan
 from csot.ot.solve import solve
@@ -42,7 +42,7 @@ def convergence(
     snapshot : Snapshot, optional
         By default 200 digits after a short warm-up on noisy labels.
     budget, epsilon : float
-        As of `csot.solve`; the paper's by default.
+        As in `csot.solve`; the paper's by default.
     coherences : tuple of float
         One line each; 1 is the paper's.
     """
@@ -67,7 +67,7 @@ def convergence(
 
 
 def draw_convergence(plans: Mapping[str, Plan]) -> Drawing:
-    """Your own plans, by title: their ``objective_trace``."""
+    """Your own plans, by title: their `objective_trace`."""
     parts = []
     for title, plan in plans.items():
         trace = as_tensor("plans", plan.objective_trace).double().cpu().numpy()

@@ -11,10 +11,9 @@ import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.solver.mappings import BUDGETS
-from csot.figures.solver.solved import plan_of
-from csot.figures.solver.warm_digits import warm_digits
+from csot.figures.solver.snapshot_plans import plan_of, warm_digits
 from csot.figures.style import PAGE, Theme, matrix_panel, new_figure, plain
-from csot.ot.arrays import as_tensor
+from csot.ot.array_adapter import as_tensor
 from csot.ot.plan import Plan
 from csot.runs.snapshots import Snapshot
 
@@ -34,7 +33,7 @@ def couplings(
     epsilon: float = 0.1,
     coherence: float = 1.0,
 ) -> Drawing:
-    """The plans of several budgets; arguments as of `mappings`."""
+    """The plans of several budgets; arguments as in `mappings`."""
     found = warm_digits() if snapshot is None else snapshot
     plans = {
         f"m = {budget:g}": plan_of(found, budget=budget, epsilon=epsilon, coherence=coherence)
@@ -77,7 +76,7 @@ def draw_plans(
         The samples from left to right, such as sorted by true class; by default by pseudo-label.
     class_names : sequence of str, optional
     name : str
-        Of the files.
+        Name of the files.
     """
     titled = {"": plans} if isinstance(plans, Plan) else dict(plans)
     matrices = {title: _scaled(plan) for title, plan in titled.items()}

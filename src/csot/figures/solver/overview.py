@@ -9,14 +9,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.solver.plane import (
+from csot.figures.solver.mappings import (
     centroid_table,
     draw_mapping,
     mapping_legend,
     place,
     sample_table,
 )
-from csot.figures.solver.solved import plan_of
+from csot.figures.solver.snapshot_plans import plan_of
 from csot.figures.style import PAGE, Theme, bare, matrix_panel, new_figure
 from csot.runs.snapshots import Snapshot
 
@@ -64,11 +64,11 @@ def overview(
         Predictions and features of some samples; by default a toy problem of two classes, on which
         OT maps two neighbours to different centroids.
     similarity : optional
-        As of `csot.solve`.
+        As in `csot.solve`.
     epsilon, coherence : float
-        As of `csot.solve`.
+        As in `csot.solve`.
     seed : int
-        Of t-SNE, if the features have more than two dimensions.
+        Seed of t-SNE, if the features have more than two dimensions.
     """
     if snapshot is None:
         snapshot, similarity = toy_problem()

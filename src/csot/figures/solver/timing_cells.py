@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from csot._core.atomic import write_text
-from csot._core.files import read_json
+from csot._core.files import read_json, write_text
 from csot.figures.paper import paper_solver_seconds
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve
@@ -81,7 +80,7 @@ def measure(
     repeats: int = REPEATS,
     on_cell: Callable[[Cell], None] = lambda cell: None,
 ) -> list[Cell]:
-    """Measure what ``kept`` does not hold yet, and keep it there: an interruption loses one cell.
+    """Measure what `kept` does not hold yet, and keep it there: an interruption loses one cell.
 
     Measurements of another machine, thread count or version of torch are not taken over.
     """

@@ -1,4 +1,4 @@
-"""The paper's three curves over the epochs, for several methods or ablations."""
+"""Runs over their epochs: several side by side, one as a picture, and the curriculum of CSOT."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from csot._core.files import atomic_write
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.records import Record, titles_of, training_records
-from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain, whole_numbers
+from csot.figures.records import Record, read_history, titles_of, training_records
+from csot.figures.style import COLUMN, DASHES, PAGE, Theme, new_figure, plain, whole_numbers
 from csot.runs import Run
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def curves(
     measures : sequence of str
         Columns of metrics.csv.
     name : str
-        Of the files.
+        Name of the files.
     """
     records = training_records(runs)
     parts = [_joined(records, measure) for measure in measures]
@@ -124,3 +125,128 @@ def _draw(panel: Axes, table: pd.DataFrame, methods: Sequence[str], theme: Theme
         if (mine["seeds"] > 1).any():
             panel.fill_between(mine["epoch"], mine["low"], mine["high"], color=colour, alpha=0.18)
     plain(panel)
+
+
+ACCURACIES = {
+    "test_accuracy": "test",
+    "test_top5": "test, top 5",
+    "holdout_accuracy": "held out (noisy labels)",
+    "clean_accuracy": "of trusted labels",
+    "corrected_accuracy": "of replaced labels",
+    "clean_recall": "right labels trusted",
+}
+COUNTS = {"clean": "trusted", "corrected": "replaced", "selected": "selected"}
+
+
+def write_history(run: Path) -> Path:
+    """curves.png, from metrics.csv."""
+    figure = draw_history(read_history(run))
+    with atomic_write(run / "curves.png") as file:
+        figure.savefig(file, format="png", dpi=110)
+    return run / "curves.png"
+
+
+def draw_history(history: pd.DataFrame) -> Figure:
+    """Panels side by side; those of which nothing was measured are left out."""
+    from matplotlib.figure import Figure
+
+    losses = [str(name) for name in history.columns if str(name).startswith("loss")]
+    panels = [
+        ("Losses", {name: name.removeprefix("loss_") for name in losses}, 1.0),
+        ("Accuracy, per cent", ACCURACIES | further_tests(history), 100.0),
+        ("Labels", COUNTS, 1.0),
+    ]
+    shown = [panel for panel in panels if any(name in history for name in panel[1])]
+    # Fixed margins: a computed layout would take half of the time of a short run.
+    width = 4.8 * len(shown)
+    figure = Figure(figsize=(width, 3.4))
+    axes = figure.subplots(
+        1,
+        len(shown),
+        squeeze=False,
+        gridspec_kw={
+            "left": 0.7 / width,
+            "right": 1 - 0.1 / width,
+            "bottom": 0.14,
+            "top": 0.91,
+            "wspace": 0.16,
+        },
+    )[0]
+    for axis, (title, columns, scale) in zip(axes, shown, strict=True):
+        _draw_columns(axis, history, columns, scale)
+        axis.set_title(title)
+    return figure
+
+
+def further_tests(history: pd.DataFrame) -> dict[str, str]:
+    """Columns of the test sets after the first, and what to call them."""
+    prefixes = {"test_accuracy_": "", "test_top5_": ", top 5"}
+    return {
+        str(name): str(name).removeprefix(prefix) + words
+        for prefix, words in prefixes.items()
+        for name in history.columns
+        if str(name).startswith(prefix)
+    }
+
+
+def _draw_columns(axis: Axes, history: pd.DataFrame, columns: dict[str, str], scale: float) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for name, text in columns.items():
+        if name in history:
+            known = history[["epoch", name]].dropna()
+            axis.plot(known["epoch"], scale * known[name], label=text, lw=1.5)
+    axis.set_xlabel("epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize="small")
+
+
+STAGES = {0: "warm-up", 1: "stage 1", 2: "stage 2"}
+SHARES = {"selected": "selected", "clean": "trusted", "corrected": "replaced"}
+
+
+def stages(runs: Sequence[str | Path | Run]) -> Drawing:
+    """Of the first run that has a budget: shares of the rows by epoch, stages as shades."""
+    for record in training_records(runs):
+        history = record.history
+        if "budget" in history and history["budget"].notna().any():
+            break
+    else:
+        raise ValueError("none of these runs has a budget: give a run of the method csot")
+    # At a budget m the plan selects floor(m N) rows of each problem.
+    rows = (history["selected"] / history["budget"]).max()
+    table = pd.DataFrame({"epoch": history["epoch"], "stage": history["stage"].astype(int)})
+    table["budget"] = 100 * history["budget"]
+    for name in SHARES:
+        table[name] = 100 * history[name] / rows
+    table.insert(0, "run", record.title)
+    return Drawing("stages", {"stages": table}, _paint_stages)
+
+
+def _paint_stages(tables: Tables, theme: Theme) -> Figure:
+    table = tables["stages"]
+    figure = new_figure(COLUMN, 2.6)
+    axis = figure.subplots()
+    for stage in sorted(set(table["stage"])):
+        mine = table[table["stage"] == stage]["epoch"]
+        first, last = mine.min() - 0.5, mine.max() + 0.5
+        axis.axvspan(first, last, color=theme.faint, alpha=(0.1, 0.35)[stage % 2], lw=0)
+        name = STAGES.get(stage, f"stage {stage}")
+        axis.text((first + last) / 2, 104, name, ha="center", fontsize=7)
+    for number, (name, text) in enumerate(SHARES.items()):
+        (line,) = axis.plot(table["epoch"], table[name], color=theme.colour(number), label=text)
+        if name == "selected":
+            # It is what the budget allows, whose line lies on top of it.
+            line.set(linewidth=3.0, alpha=0.5)
+    axis.plot(table["epoch"], table["budget"], color=theme.text, ls=":", label="budget m")
+    axis.set_xlim(table["epoch"].min() - 0.5, table["epoch"].max() + 0.5)
+    axis.set_ylim(0, 112)
+    axis.set_yticks(range(0, 101, 25))
+    axis.set_xlabel("epoch")
+    axis.set_ylabel("% of the training rows")
+    plain(axis)
+    whole_numbers(axis)
+    figure.legend(loc="outside lower center", ncols=4, columnspacing=1.0, handlelength=1.5)
+    return figure

@@ -29,7 +29,7 @@ def sensitivity(runs: Sequence[str | Path | Run], setting: str = "coherence") ->
     Parameters
     ----------
     runs : sequence of path or Run
-        Training runs that differ in the setting, such as of `csot compare --vary`. Its value is
+        Training runs that differ in the setting, as those of `csot compare --vary`. Its value is
         read from the configuration of each. Of runs that differ in other settings as well, those
         are taken that have the most values of this one and agree in all others.
     setting : str
@@ -51,7 +51,7 @@ def sensitivity(runs: Sequence[str | Path | Run], setting: str = "coherence") ->
     if cells[setting].nunique() < 2:
         raise ValueError(
             f"these runs hold {cells[setting].nunique()} values of {setting}: give runs with "
-            f"several, such as of csot train --set {setting}=..."
+            f"several, such as those of csot train --set {setting}=..."
         )
     grouped = cells.groupby(["noise", setting], sort=False)["accuracy"]
     table = pd.DataFrame(

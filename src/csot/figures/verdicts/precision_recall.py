@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.records import titled_runs
 from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain
-from csot.figures.titles import titled_runs
 from csot.figures.verdicts.confusion import Truth
 from csot.runs import Run
 from csot.runs.findings import GIVEN, IS_ISSUE, SCORE
@@ -28,7 +28,7 @@ def precision_recall(runs: Sequence[str | Path | Run], truth: Truth = None) -> D
     Parameters
     ----------
     runs : sequence of path or Run
-        Of cleaning or training.
+        Runs of cleaning or training.
     truth : path or mapping, optional
         True labels by id; a training run on added noise knows them.
     """

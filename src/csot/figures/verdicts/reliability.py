@@ -11,19 +11,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.records import titled_runs
 from csot.figures.style import COLUMN, Theme, new_figure, plain
-from csot.figures.titles import titled_runs
 from csot.figures.verdicts.confusion import Truth
 from csot.runs import Run
 from csot.runs.findings import CONFIDENCE, CORRECTED
+from csot.runs.noise import wilson_interval
 from csot.runs.truth import TRUE, judged_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS = 10
-Z = 1.959964
-"""Of an interval of 95 %."""
 
 
 def reliability(
@@ -34,7 +33,7 @@ def reliability(
     Parameters
     ----------
     runs : sequence of path or Run
-        Of cleaning or training.
+        Runs of cleaning or training.
     truth : path or mapping, optional
         True labels by id; a training run on added noise knows them.
     bins : int
@@ -57,7 +56,7 @@ def _binned(
     rows = []
     for number in np.unique(place):
         inside = place == number
-        low, high = wilson(int(right[inside].sum()), int(inside.sum()))
+        low, high = wilson_interval(int(right[inside].sum()), int(inside.sum()))
         rows.append(
             {
                 "run": title,
@@ -71,14 +70,6 @@ def _binned(
             }
         )
     return pd.DataFrame(rows)
-
-
-def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's interval of 95 % for a share."""
-    share, spread = hits / count, Z**2 / count
-    middle = (share + spread / 2) / (1 + spread)
-    half = Z / (1 + spread) * np.sqrt(share * (1 - share) / count + spread / (4 * count))
-    return float(max(0.0, middle - half)), float(min(1.0, middle + half))
 
 
 def _paint(tables: Tables, theme: Theme) -> Figure:

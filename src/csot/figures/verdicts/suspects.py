@@ -11,8 +11,8 @@ import pandas as pd
 from csot._core.errors import clip
 from csot._core.pictures import Containment, PictureError, read_rgb
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.records import titled_runs
 from csot.figures.style import PAGE, Theme, new_figure
-from csot.figures.titles import titled_runs
 from csot.figures.verdicts.confusion import Truth
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, ID, IS_ISSUE, PREDICTED, SCORE
@@ -36,16 +36,16 @@ def suspects(
     count: int = COUNT,
     allow_outside: bool = False,
 ) -> Drawing:
-    """The flagged samples of lowest ``label_score``, with the label that the run suggests.
+    """The flagged samples of lowest `label_score`, with the label that the run suggests.
 
     Parameters
     ----------
     run : path or Run
-        Of cleaning or training, on images or texts.
+        A run of cleaning or training, on images or texts.
     truth : path or mapping, optional
-        True labels by id: says of each suggestion whether it is right.
+        True labels by id: says about each suggestion whether it is right.
     count : int
-        How many.
+        Number of samples.
     allow_outside : bool
         Read pictures that lie outside of the data folder.
     """

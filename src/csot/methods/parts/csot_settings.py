@@ -142,7 +142,7 @@ class CsotSettings(Settings):
     simsiam_hidden: int = Field(128, ge=1)
     simsiam_norm: Literal["batch", "layer", "none"] = "batch"
     simsiam_in_semi: bool = False
-    """[8] Whether SimSiam goes on in stage two."""
+    """[8] Whether SimSiam continues in stage two."""
     simsiam_views: Literal["weak_strong", "two_weak"] = "weak_strong"
     """[14]"""
     semi_weight: float = Field(1.0, ge=0)

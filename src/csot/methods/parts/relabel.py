@@ -15,7 +15,7 @@ from csot.curriculum import Schedule, exponential, linear, linear_published, val
 from csot.methods.core.contract import Predictions
 from csot.methods.parts.csot_settings import CsotSettings
 from csot.methods.parts.small_loss import small_loss_posterior
-from csot.ot.arrays import as_tensor
+from csot.ot.array_adapter import as_tensor
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve
 

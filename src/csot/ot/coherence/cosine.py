@@ -9,7 +9,7 @@ and the same for Omega^L with L in place of P: O(N D C), linear in N. F itself i
 and L, which have fewer columns than the features, are divided by the norms instead. A zero feature
 vector has similarity zero to all samples.
 
-Up to ``STACKED_CLASSES`` the label term is stacked into the same matrix product. Beyond, each row
+Up to `STACKED_CLASSES` the label term is stacked into the same matrix product. Beyond, each row
 contributes only to the centroid of its own class: O(N D).
 """
 

@@ -7,7 +7,7 @@ the gradient is linear in Q, Omega(Q) = <grad Omega(Q), Q>/2, and along a line
 
     Omega((1-t)Q + tR) = (1-t)^2 Omega(Q) + t(1-t) <grad Omega(Q), R> + t^2 Omega(R).
 
-Applying S dominates the cost, so it is split in two. ``moments`` are linear in Q and suffice for
+Applying S dominates the cost, so it is split in two. `moments` are linear in Q and suffice for
 the value; the gradient follows from them, and is not needed at the last plan of a solution.
 
 Shapes: Q, P (B, C, N); labels (B, N), -1 where none is given.
@@ -21,7 +21,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from csot.ot.coherence.operator import Similarity
+from csot.ot.coherence.similarity import Similarity
 from csot.ot.execution import Reduce
 from csot.ot.numerics import dot, flush_, negligible
 
@@ -36,7 +36,7 @@ class Coherence(Protocol):
         """Omega(Q) as float64: (B,)."""
 
     def gradient(self, moments: Tensor, plan: Tensor) -> Tensor:
-        """grad Omega(Q), (B, C, N); overwritten by the next call of ``value`` or ``gradient``."""
+        """grad Omega(Q), (B, C, N); overwritten by the next call of `value` or `gradient`."""
 
     def upper_bound(self, sizes: Tensor) -> Tensor:
         """A bound on |Omega(D)| for any D with sum_i |D_ki| = sizes (B, C): (B,)."""

@@ -1,6 +1,6 @@
 """Dykstra's algorithm on full matrices (Algorithm S4), the baseline of the paper's timings.
 
-By Lemma 1 its iterates are diagonal scalings of K, which ``scaling`` uses. This form keeps the
+By Lemma 1 its iterates are diagonal scalings of K, which `scaling` uses. This form keeps the
 matrices Q, U', U of the appendix, as logarithms.
 """
 
@@ -15,7 +15,7 @@ from csot.ot.inner.scaling import InnerSolution, Stopping, column_error, finish
 
 
 def dykstra(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
-    """Alternate KL projections onto {Q1 <= a} and {Q'1 = b}. ``log_v`` is not used."""
+    """Alternate KL projections onto {Q1 <= a} and {Q'1 = b}. `log_v` is not used."""
     marginals = kernel.marginals
     has_share = (marginals.b > 0)[..., None]
     # Entries of classes without a share must be finite: their corrections would be inf - inf.

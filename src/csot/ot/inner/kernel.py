@@ -45,10 +45,10 @@ epsilon = 0.1 an entry is zero if its probability is 160 times below the largest
 
 @dataclass(frozen=True)
 class ScalingState:
-    """The result of evaluating log v. ``row_scale`` is u e^shift, so Q = row_scale * K~ * w;
-    ``row_mass`` is K~w, the row sums without capacities, times e^-shift.
+    """The result of evaluating log v. `row_scale` is u e^shift, so Q = row_scale * K~ * w;
+    `row_mass` is K~w, the row sums without capacities, times e^-shift.
 
-    ``column_sums`` is 1 for classes without a share, whose target is 1 as well. This avoids log(0)
+    `column_sums` is 1 for classes without a share, whose target is 1 as well. This avoids log(0)
     and special cases.
     """
 
@@ -88,7 +88,7 @@ class Kernel:
         self._log_v0 = torch.full_like(self._log_v0, torch.inf)
 
     def log_k(self, part: slice, out: Tensor) -> Tensor:
-        """log K of some samples, written to ``out``."""
+        """log K of some samples, written to `out`."""
         log_k = out.copy_(self._gains[..., part]).div_(self._epsilon)
         if self.marginals.without_share is not None:
             log_k.masked_fill_(self.marginals.without_share.bool()[..., None], -torch.inf)
@@ -111,7 +111,7 @@ class Kernel:
         return ScalingState(log_v, w, row_mass, row_scale, column_sums)
 
     def log_u(self, state: ScalingState) -> Tensor:
-        """min(log a - log Kv, 0), or log a - log Kv if balanced: (B, N)."""
+        """log u = min(log a - log Kv, 0) (Eq. 14), or log a - log Kv if balanced: (B, N)."""
         log_u = self.marginals.log_a - self.shift - state.row_mass.log()
         return log_u if self.marginals.balanced else log_u.clamp_(max=0.0)
 
@@ -132,7 +132,7 @@ class Kernel:
         return state.row_scale * self.times_columns(state.w)
 
     def plan(self, state: ScalingState, out: Tensor) -> Tensor:
-        """diag(u) K diag(v), written to ``out``."""
+        """diag(u) K diag(v), written to `out`."""
         for part in chunks(out.shape[-1]):
             scaled = self.scaled(self.absorbed[..., part], state.row_scale[:, part])
             flush_(out[..., part].copy_(scaled.mul_(state.w[..., None])), negligible(out.dtype))

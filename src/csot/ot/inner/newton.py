@@ -1,12 +1,12 @@
-"""Semi-smooth Newton's method on the semi-dual of the inner problem (see ``scaling``).
+"""Semi-smooth Newton's method on the semi-dual of the inner problem (see `scaling`).
 
 Minus the Hessian in x = log v is diag(Q'1) - sum over saturated rows of QQ'/a. The equation for the
 step is solved by Cholesky factorisation for few classes and by conjugate gradients for many. The
 curvature jumps where a row becomes saturated, so there is a line search, and damping that turns
 Newton's step into a scaling step, which always ascends, where steps prove too long.
 
-``newton_numba`` is the same method in loops for one small problem. The constants of both are
-``NewtonRules``.
+`newton_numba` is the same method in loops for one small problem. The constants of both are
+`NewtonRules`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _first_state(
 def _line_search(
     kernel: Kernel, state: ScalingState, direction: Tensor
 ) -> tuple[ScalingState, int, Tensor | None]:
-    """Move along ``direction`` to where the concave semi-dual stops rising, at most a full step.
+    """Move along `direction` to where the concave semi-dual stops rising, at most a full step.
 
     The slope (b - Q'1).d decreases along the direction. The full step is accepted unless the slope
     there is clearly negative; then its zero is bracketed and approached by the method of false
@@ -179,7 +179,7 @@ def _by_conjugate_gradients(
 
 # Minus the Hessian of the semi-dual in log v: diag(Q'1) - sum over saturated rows of QQ'/a.
 #
-# With the kernel K~ and w = v/v0 (see ``kernel``), and a weight r_i = u_i e^shift_i sqrt(s_i/a_i)
+# With the kernel K~ and w = v/v0 (see `kernel`), and a weight r_i = u_i e^shift_i sqrt(s_i/a_i)
 # for each row, where s_i in [0, 1] is the degree to which it counts as saturated, this is
 #
 #     diag(Q'1) - W R R' W,   R = K~ diag(r),   W = diag(w).
@@ -253,7 +253,7 @@ def saturation_of(kernel: Kernel, state: ScalingState, damping: Tensor | None) -
     """The degree to which the capacity of each row counts as binding, in [0, 1]: (B, N).
 
     Undamped: 1 where it binds, 0 where u = 1. The semi-dual's curvature jumps there, so with
-    ``damping`` (B,) rows that barely bind count in part. With full damping none counts, and a
+    `damping` (B,) rows that barely bind count in part. With full damping none counts, and a
     Newton step becomes a scaling step.
     """
     balanced = kernel.marginals.balanced

@@ -1,4 +1,4 @@
-"""Newton's method, compiled where that is faster: calls ``newton_numba`` or ``newton``."""
+"""Newton's method, compiled where that is faster: calls `newton_numba` or `newton`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def is_available() -> bool:
 
 @cache
 def _loops() -> ModuleType | None:
-    """``newton_numba``, tried once; None without numba (``pip install 'csot[fast]'``).
+    """`newton_numba`, tried once; None without numba (`pip install 'csot[fast]'`).
 
     Also None, with a warning, after any other failure: numba does not support this NumPy, or its
     cache folder cannot be written. Torch is used instead.

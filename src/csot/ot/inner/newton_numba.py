@@ -1,10 +1,10 @@
-"""Newton's method of ``newton`` in loops, compiled by numba: one problem, on a CPU.
+"""Newton's method of `newton` in loops, compiled by numba: one problem, on a CPU.
 
 For ten thousand entries a step takes less time than the calls to torch that it consists of. The
-steps and the reasons for them are those of ``newton``, and the constants are the same object,
-``NewtonRules``. ``tests/ot/test_compiled.py`` checks that both take the same steps.
+steps and the reasons for them are those of `newton`, and the constants are the same object,
+`NewtonRules`. `tests/ot/test_compiled.py` checks that both take the same steps.
 
-The kernel is absorbed around log v0 (see ``kernel``). Absorbing is left to torch, which has the
+The kernel is absorbed around log v0 (see `kernel`). Absorbing is left to torch, which has the
 faster exponential: where log v has drifted too far, the loop returns to its caller.
 """
 
@@ -60,7 +60,7 @@ class AbsorbedKernel(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When to stop (see ``scaling.Stopping``)."""
+    """When to stop (see `scaling.Stopping`)."""
 
     tolerance: float
     iterations: int
@@ -77,7 +77,7 @@ class Iterate(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The result of evaluating log v (see ``kernel.ScalingState``)."""
+    """The result of evaluating log v (see `kernel.ScalingState`)."""
 
     w: Floats
     row_mass: Floats
@@ -126,7 +126,7 @@ def newton(
 
 @compiled
 def evaluate(kernel: AbsorbedKernel, log_v: Floats, found: Evaluation) -> None:
-    """Evaluate log v, writing to ``found``."""
+    """Evaluate log v, writing to `found`."""
     n_classes, n = kernel.entries.shape
     w, column_sums = found.w, found.column_sums
     for k in range(n_classes):
@@ -239,7 +239,7 @@ def saturation(
 
 @compiled
 def add_products(rows: Floats, count: int, total: Floats) -> None:
-    """total += rows rows' over the first ``count`` columns, in the lower triangle of total.
+    """total += rows rows' over the first `count` columns, in the lower triangle of total.
 
     Works on blocks of 2 x 2 rows, because reading them takes longer than multiplying them.
     """

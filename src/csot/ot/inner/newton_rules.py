@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class NewtonRules(NamedTuple):
-    """Every constant of Newton's method on the semi-dual (see ``newton``).
+    """Every constant of Newton's method on the semi-dual (see `newton`).
 
     The numba form receives them as an argument: compiled code is cached on disk, and the cache
     would not notice a changed global.

@@ -7,7 +7,7 @@ semi-dual
     D(x) = b.x - sum_i (r_i - a_i log u_i),   u = min(a/(Kv), 1),  r_i = u_i (Kv)_i,
 
 whose gradient is b - Q'1. Algorithm 1 is block-coordinate ascent on it, x += log(b / Q'1): many
-cheap steps. ``newton`` maximises the same function in fewer, more expensive steps.
+cheap steps. `newton` maximises the same function in fewer, more expensive steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_LAST_CHANGE = 1.0
 
 @dataclass(frozen=True)
 class Stopping:
-    """When an inner method stops: at ``tolerance``, or after exactly ``fixed`` iterations."""
+    """When an inner method stops: at `tolerance`, or after exactly `fixed` iterations."""
 
     tolerance: float
     limit: int
@@ -39,7 +39,7 @@ class Stopping:
 
 @dataclass(frozen=True)
 class InnerSolution:
-    """A scaled kernel whose columns sum to b, and how it was reached. ``error`` is (B,)."""
+    """A scaled kernel whose columns sum to b, and how it was reached. `error` is (B,)."""
 
     state: ScalingState
     log_u: Tensor

@@ -305,7 +305,7 @@
     button.addEventListener("click", () => show("", "", button.dataset.kind));
   }
 
-  // Conflicts and strangers: small cards, those of one group together.
+  // Conflicts and outliers: small cards, those of one group together.
   const member = (i) => {
     const node = make("div", "member");
     if (rows.image[i]) node.append(enlarger(i, "large-picture"));

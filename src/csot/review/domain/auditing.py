@@ -11,15 +11,15 @@ from csot.audit import AuditPlan, AuditResult, Population
 from csot.audit.design import draw_plan
 from csot.audit.proposal import assess, forecast
 from csot.audit.sheet import FILE, read_plan, start_plan
-from csot.review.domain.catalogue import Catalogue, Ints
 from csot.review.domain.ledger import Person
+from csot.review.domain.run_catalogue import Catalogue, Ints
 
 SIZES = (50, 100, 200)
 
 
 @dataclass(frozen=True)
 class Offer:
-    """An audit of so many rows, and how far the noise rate would be known: half its interval."""
+    """A number of rows, and how precisely they would give the noise rate: half its interval."""
 
     rows: int
     margin: float
@@ -27,7 +27,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class State:
-    """How far the audit is."""
+    """Progress of the audit."""
 
     planned: int
     done: int
@@ -35,7 +35,7 @@ class State:
     result: AuditResult | None
     """None before the first label."""
     margin: float
-    """How far the noise rate will be known when all rows are done, by what is known so far."""
+    """How precisely the noise rate will be known when all rows are done, as far as can be told."""
     offers: list[Offer]
     """Longer audits."""
 
@@ -85,7 +85,7 @@ class Auditing:
         return found
 
     def next_row(self, plan: AuditPlan, person: Person, row: int | None = None) -> int | None:
-        """The next undecided row after ``row``; at the end, the first that was passed over."""
+        """The next undecided row after `row`; at the end, the first that was passed over."""
         order = plan.rows.tolist()
         start = order.index(row) + 1 if row in order else 0
         left = (other for other in order[start:] + order[:start] if not person.seen[other])

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import write_text
-from csot._core.files import read_json
+from csot._core.files import read_json, write_text
 from csot._core.label_studio import CONTROL, SAMPLE_ID
 from csot._core.pictures import Containment
-from csot.review.domain.catalogue import Bools, Catalogue, Ints, load_catalogue
+from csot._core.text import is_unicode
 from csot.review.domain.ledger import CODES, UNDECIDED, Ledger, Person, consensus, touched
+from csot.review.domain.run_catalogue import Bools, Catalogue, Ints, load_catalogue
 from csot.review.domain.store import FILE, Store
 from csot.runs import Run
 from csot.runs.exports import image_path, medium_of, tasks
 from csot.runs.findings import CORRECTED, GIVEN
-from csot.runs.own_table import read_own_table
 from csot.runs.run import LABEL_STUDIO
+from csot.runs.source import read_own_table
 from csot.runs.summary import dumps
 from csot.runs.tables import csv_text
 
@@ -46,11 +46,11 @@ class ReviewOutcome:
     carried: Bools
     """Verified before this run, and not decided again."""
     discarded: Bools
-    """Somebody discarded the row, and nobody gave it a label."""
+    """The row was discarded, and no reviewer gave it a label."""
 
 
 def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool) -> ReviewOutcome:
-    """``seen_only`` leaves out what a rule accepted unseen.
+    """`seen_only` leaves out what a rule accepted unseen.
 
     Rows that were verified before this run stay so, or the next run would forget them.
     """
@@ -70,7 +70,7 @@ def outcome(catalogue: Catalogue, people: Mapping[str, Person], seen_only: bool)
 def verified_csv(catalogue: Catalogue, found: ReviewOutcome) -> tuple[str, int, int]:
     """The text, how many rows it has, and how many ids no CSV in UTF-8 can hold."""
     rows = np.flatnonzero(found.label >= 0).tolist()
-    plain = [row for row in rows if _is_unicode(catalogue.ids[row])]
+    plain = [row for row in rows if is_unicode(catalogue.ids[row])]
     frame = pd.DataFrame(
         {
             "id": [catalogue.ids[row] for row in plain],
@@ -87,16 +87,16 @@ def votes_csv(catalogue: Catalogue, people: Mapping[str, Person]) -> str:
         (catalogue.ids[row], name, catalogue.names[person.label[row]])
         for name, person in sorted(people.items())
         for row in np.flatnonzero(person.label >= 0).tolist()
-        if _is_unicode(catalogue.ids[row])
+        if is_unicode(catalogue.ids[row])
     ]
     return csv_text(pd.DataFrame(cells, columns=["id", "annotator", "label"], dtype=object))
 
 
 def reviewed_csv(catalogue: Catalogue, found: ReviewOutcome) -> str:
-    """The user's table with ``corrected_label`` as it is after the review.
+    """The user's table with `corrected_label` as it is after the review.
 
-    Where nobody decided, the label is the suggestion of the run; the column ``review`` tells the
-    two apart, and marks what reviewers were unsure of or disagree on, where the given label stays,
+    Without a decision, the label is the suggestion of the run; the column `review` tells the two
+    apart, and marks what reviewers were unsure of or disagree on, where the given label stays,
     and what they discarded, which has no label.
     """
     table = read_own_table(catalogue.run, catalogue.ids)
@@ -259,14 +259,6 @@ def _annotation(
         "was_cancelled": bool(no_label),
         "meta": {"reviewer": name},
     }
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # What people decided on a run, for those who do not review.

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from csot.review.domain.catalogue import Bools, Catalogue, Ints
 from csot.review.domain.ledger import CODES, Person
+from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
 from csot.runs import STATUSES
 
 ODDITIES = ("conflict", "duplicate", "stranger", "rare")
@@ -90,7 +90,7 @@ class Ordered:
 
     rows: Ints
     rank: Ints
-    """(N,): position in ``rows``, or where it would be."""
+    """(N,): position in `rows`, or where it would be."""
 
 
 class Selector:
@@ -118,7 +118,7 @@ class Selector:
         return rows[_fits(wanted, person)[rows]]
 
     def step(self, wanted: Filter, person: Person, row: int, by: int) -> int | None:
-        """The next (``by`` = 1) or previous (-1) fitting row; ``row`` itself need not fit."""
+        """The next (`by` = 1) or previous (-1) fitting row; `row` itself need not fit."""
         if by > 0:
             return next(iter(self.ahead(wanted, person, row, 1)), None)
         rows = self.rows(wanted, person)
@@ -126,7 +126,7 @@ class Selector:
         return int(rows[place]) if place >= 0 else None
 
     def ahead(self, wanted: Filter, person: Person, row: int, count: int) -> list[int]:
-        """The fitting rows that come after ``row``."""
+        """The fitting rows that come after `row`."""
         rows = self.rows(wanted, person)
         place = self._place(wanted, rows, row)
         place += bool(place < len(rows) and rows[place] == row)
@@ -136,7 +136,7 @@ class Selector:
     def window(
         self, wanted: Filter, person: Person, start: int | None, size: int, back: bool = False
     ) -> tuple[Ints, int, int]:
-        """``size`` fitting rows from row ``start`` on (or before it), their place, and the total.
+        """`size` fitting rows from row `start` on (or before it), their place, and the total.
 
         The window starts at a row, not at a number: rows that were decided meanwhile leave the
         list, and none may be skipped for that.

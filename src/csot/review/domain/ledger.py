@@ -1,4 +1,4 @@
-"""What stands: the log of decisions, added up for each reviewer and row."""
+"""The decisions in force: the log, added up for each reviewer and row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from csot.review.domain.catalogue import Bools, Catalogue, Ints
+from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
 from csot.review.domain.store import ACTIONS, UNDO, LogEntry, Store
 
 UNDECIDED = 0
@@ -26,7 +26,7 @@ MOST_REVIEWERS = 1000
 
 
 class Standing(NamedTuple):
-    """One decision that nobody has undone."""
+    """One decision that has not been undone."""
 
     batch: str
     code: int
@@ -101,7 +101,7 @@ class Ledger:
                 self.people[name].settle(row)
 
     def person(self, name: str) -> Person:
-        """With no decision yet, if nobody knows the name."""
+        """Without any decision if the name is new."""
         with self._lock:
             if name not in self.people:
                 n = len(self._catalogue)
@@ -183,7 +183,7 @@ def pairs(people: Mapping[str, Person]) -> list[ReviewerPair]:
 def consensus(people: Mapping[str, Person], n_rows: int) -> tuple[Ints, Bools]:
     """The label (N,) that all who gave one agree on, else -1; and where they disagree.
 
-    A reviewer who is unsure contradicts nobody.
+    An unsure reviewer does not disagree with anyone.
     """
     label = np.full(n_rows, -1, dtype=np.int64)
     disagree = np.zeros(n_rows, dtype=np.bool_)

@@ -1,6 +1,6 @@
 """How often the suggestions are right, by the decisions on them.
 
-Decisions of a rule count for nothing here: nobody saw them. Within a band of confidence the rows
+Decisions of a rule do not count here: no person saw them. Within a band of confidence the rows
 decided are taken as a sample of the rest, k of n right:
 
     band:     Wilson's interval of k / n
@@ -11,14 +11,14 @@ its mean and the middle 95 % of it. A band without decisions makes the answer va
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from csot.audit.interval import LEVEL, Estimate, Z
-from csot.review.domain.catalogue import Bools, Catalogue
+from csot.audit.interval import LEVEL, Estimate
 from csot.review.domain.ledger import CODES, Person
+from csot.review.domain.run_catalogue import Bools, Catalogue
+from csot.runs.noise import wilson_interval
 
 EDGES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)
 DRAWS = 20_000
@@ -40,12 +40,7 @@ class Band:
 
 def wilson(right: int, judged: int) -> Estimate:
     """Wilson's 95 % interval."""
-    share = right / judged
-    denominator = 1 + Z**2 / judged
-    middle = (share + Z**2 / (2 * judged)) / denominator
-    spread = share * (1 - share) / judged + Z**2 / (4 * judged**2)
-    half = Z * math.sqrt(spread) / denominator
-    return Estimate(share, max(middle - half, 0.0), min(middle + half, 1.0))
+    return Estimate(right / judged, *wilson_interval(right, judged))
 
 
 def suggestions_judged(catalogue: Catalogue, person: Person) -> Bools:
@@ -76,7 +71,7 @@ def bands(catalogue: Catalogue, person: Person) -> list[Band]:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What accepting every undecided suggestion from ``threshold`` on would do."""
+    """What accepting every undecided suggestion from `threshold` on would do."""
 
     threshold: float
     count: int

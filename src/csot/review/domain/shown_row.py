@@ -1,4 +1,4 @@
-"""All that a page says of one row."""
+"""Everything that a page shows of one row."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from csot._core.errors import clip
 from csot.review.domain.ledger import CODES
 from csot.review.domain.session import Session
 from csot.runs import STATUSES
@@ -179,10 +180,6 @@ def make_blind_item(session: Session, row: int) -> BlindItem:
         is_decided=seen,
         label=_name(session, int(person.label[row])) if seen else None,
     )
-
-
-def clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def whole(text: str) -> str:

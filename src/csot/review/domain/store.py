@@ -108,7 +108,7 @@ class Store:
             ) from error
 
     def claim(self, source: dict[str, Any], same_data: bool = False) -> None:
-        """Refuse decisions on other data: ids such as row numbers would fit them all the same."""
+        """Refuse decisions on other data: ids such as row numbers would match anyway."""
         wanted = json.dumps({key: source.get(key) for key in ("kind", "path")}, sort_keys=True)
         with self._transaction() as base:
             found = base.execute("SELECT value FROM meta WHERE key = 'source'").fetchone()

@@ -51,7 +51,7 @@ window.csot = (() => {
         trouble("The server does not answer. What is not saved yet is sent again as soon as it does.");
       }
       if (answer && answer.status === 401) {
-        trouble("The server was started anew: open the address that it printed in another tab, and this one goes on.");
+        trouble("The server was restarted: open the address that it printed in another tab, and this one continues.");
       } else if (answer) {
         let found = null;
         try { found = await answer.json(); } catch (_) { /* no JSON, or cut off */ }
@@ -257,7 +257,7 @@ window.csot = (() => {
   const recompute = alone(async () => {
     byId("again").showModal();
     const answer = await post("/api/recompute", {});
-    byId("again-words").textContent = `${answer.rows.toLocaleString("en-GB")} verified labels are in ${answer.path}. This cleans the data again with them; then start the review anew:`;
+    byId("again-words").textContent = `${answer.rows.toLocaleString("en-GB")} verified labels are in ${answer.path}. This cleans the data again with them; then start the review again:`;
     byId("again-command").textContent = answer.command;
   });
   const startRecompute = () => {

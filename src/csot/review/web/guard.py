@@ -1,4 +1,4 @@
-"""Who may ask, and how much: every request passes here before any page sees it.
+"""Access control: every request is checked here before any page handles it.
 
 The server is on the user's own machine, where any web page in the user's browser can reach it. So:
 
@@ -131,7 +131,7 @@ class Guard:
         return name in self._names or (self._remote and _is_address(name))
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stop reading a body that is too long, whatever it says of its length."""
+        """Stop reading a body that is too long, whatever it says about its length."""
         length = Headers(scope=scope).get("content-length", "0")
         if not length.isdecimal() or len(length) > DIGITS or int(length) > MAX_BODY:
             await _too_long()(scope, receive, send)

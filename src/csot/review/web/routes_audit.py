@@ -1,4 +1,4 @@
-"""The audit: rows one by one without a suggestion, and what they say of all labels."""
+"""The audit: rows one by one without a suggestion, and what they say about all labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from csot.review.domain.shown_row import make_blind_item
 from csot.review.web.pages import AHEAD, Pages
 from csot.review.web.routes_browse import check_row
 from csot.review.web.routes_decide import Decide, StartAudit, Undo, check_stamp
-from csot.runs.rerun import clean_again
+from csot.runs.source import clean_again
 
 
 def add_audit_routes(app: FastAPI, session: Session, pages: Pages) -> None:

@@ -1,4 +1,4 @@
-"""What changes anything: decide, undo, accept all above a confidence; and files to download."""
+"""Routes that change something: decide, undo, accept all above a confidence; and exports."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from csot.review.domain import decision_files
-from csot.review.domain.catalogue import Catalogue
 from csot.review.domain.filters import Filter, parse_filter
 from csot.review.domain.ledger import Person
+from csot.review.domain.run_catalogue import Catalogue
 from csot.review.domain.session import Session
 from csot.review.domain.store import Action, Way
 from csot.review.web.pages import Pages
 from csot.review.web.routes_browse import check_row
-from csot.runs.rerun import clean_again
+from csot.runs.source import clean_again
 
 # What pages send, bounded and checked.
 
@@ -77,7 +77,7 @@ def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         for row in sent.rows:
             check_row(session, row)
         if sent.way in ("rule", "audit"):
-            raise ValueError(f"way={sent.way} has an address of its own")
+            raise ValueError(f"way={sent.way} has a route of its own")
         wanted = _view(sent.view)  # before anything is saved: an error means that nothing was
         label = sent.label if sent.name is None else session.new_class(sent.name)
         saved = session.decide(sent.rows, sent.action, label, sent.way, sent.batch)
@@ -199,7 +199,7 @@ def _export_values(catalogue: Catalogue, people: dict[str, Person]) -> dict[str,
 def _exported(
     name: str, session: Session, people: dict[str, Person], *, seen_only: bool
 ) -> str | None:
-    """The text of the file called ``name``; None if there is no such file."""
+    """The text of the file called `name`; None if there is no such file."""
     catalogue = session.catalogue
     found = decision_files.outcome(catalogue, people, seen_only)
     considered = decision_files.only_seen(people) if seen_only else people

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import threading
 import warnings
@@ -14,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from csot._core.pictures import Containment, PictureError, decoded, read_file, stretched
+from csot._core.pictures import Containment, PictureError, decoded, has_pillow, read_file, stretched
 from csot.review.domain.session import Session
 from csot.review.web.pages import STATIC, Pages
 from csot.review.web.routes_browse import check_row
@@ -42,10 +41,6 @@ class Picture:
     kind: str
 
 
-def has_pillow() -> bool:
-    return importlib.util.find_spec("PIL") is not None
-
-
 def read_picture(allowed: Containment, name: str, small: bool) -> Picture:
     """What the browser gets: the file as it is, or made smaller."""
     path = allowed.find(name)
@@ -63,7 +58,7 @@ def read_picture(allowed: Containment, name: str, small: bool) -> Picture:
 
 
 def kind_of_picture(content: bytes) -> str | None:
-    """By its first bytes; names can lie, and a page of HTML must never be sent as one."""
+    """By its first bytes: names can be wrong, and HTML must never be sent as a picture."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in SIGNATURES if content.startswith(start)), None)
@@ -80,7 +75,7 @@ def is_deep(content: bytes) -> bool:
 
 @lru_cache(maxsize=512)
 def _resized(path: Path, changed: int, edge: int) -> Picture:
-    """A JPEG or PNG of at most ``edge`` pixels; ``changed`` only tells versions of a file apart."""
+    """A JPEG or PNG of at most `edge` pixels; `changed` only tells versions of a file apart."""
     from PIL import ImageOps
 
     try:

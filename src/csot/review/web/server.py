@@ -1,4 +1,4 @@
-"""The server: its addresses and errors, a socket, time limits, and a clean end."""
+"""The server: its addresses and errors, a socket, time limits, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class ReviewServer:
         self.url = f"http://{name}:{self.port}/?token={self.token}"
 
     def serve(self, ready: Callable[[], None] = lambda: None, browse: bool = False) -> None:
-        """Until a signal ends it. ``ready`` is called once requests are answered."""
+        """Until a signal ends it. `ready` is called once requests are answered."""
 
         def announce() -> None:
             ready()

@@ -1,1 +1,1 @@
-"""What data sets share: lists of files, archives, pickles; and what they are asked for."""
+"""What data sets share: the registry, downloads, lists of files, pickles."""

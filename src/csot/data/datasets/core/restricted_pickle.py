@@ -1,9 +1,9 @@
-"""Pickles that hold arrays, lists, dicts, text and numbers. Anything else is refused unrun.
+"""Pickles that hold arrays, lists, dicts, text and numbers. Anything else is never executed.
 
 A pickle is a program for a small stack machine, which names functions and calls them. This one
 knows the instructions that build plain data, looks every name up in a short list that stands for
 code of this file, and counts what a program makes it do. Python's own machine has no such bounds:
-nine bytes reserve gigabytes, and NumPy believes what a pickle says of its memory.
+nine bytes reserve gigabytes, and NumPy believes what a pickle says about its memory.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def read_torch_zip(path: Path) -> Any:
 
 
 def loads(content: bytes, path: Path) -> Any:
-    """The value of a pickle; ``path`` is for the error."""
+    """The value of a pickle; `path` is for the error."""
     try:
         return _Machine(content).run()
     except Refused as error:

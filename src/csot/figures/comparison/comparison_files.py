@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from csot._core.atomic import atomic_write, write_text
-from csot.figures.comparison.comparison import Comparison, latex
+from csot._core.files import atomic_write, write_text
+from csot.figures.comparison.comparison import Comparison, draw_sweep, latex
 from csot.figures.comparison.measured import CELLS
 from csot.figures.comparison.page import comparison_page
-from csot.figures.comparison.sweep import draw_sweep
 from csot.figures.style import LIGHT, new_figure, plain, whole_numbers
 from csot.runs.tables import write_csv
 

@@ -1,4 +1,4 @@
-"""What verified rows buy: runs that were given more and more of them, against the truth."""
+"""The effect of verified rows: runs with more and more of them, against the truth."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.records import titled_runs
 from csot.figures.style import PAGE, Theme, new_figure, plain
-from csot.figures.titles import titled_runs
 from csot.figures.verdicts.confusion import Truth
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN, IS_ISSUE, NOTE, VERIFIED
@@ -29,7 +29,7 @@ MEASURES = {
 
 
 def verified(runs: Sequence[str | Path | Run], truth: Truth = None) -> Drawing:
-    """Noise rate with its interval, and the quality of the verdicts on rows that nobody verified.
+    """Noise rate with its interval, and the quality of the verdicts on rows that are not verified.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class Columns:
     """Which column is what.
 
     With neither text nor image, the features are the columns that describe a sample; with one of
-    them, the columns in ``features`` stand beside its embedding.
+    them, the columns in `features` stand beside its embedding.
     """
 
     label: str | None = None
@@ -53,7 +53,7 @@ class Reading:
     labelled: bool = True
     """If not, labels may be missing or all the same."""
     allow_outside: bool = False
-    """Whether images outside of ``root`` are read; else their rows are left out."""
+    """Whether images outside of `root` are read; else their rows are left out."""
     fitted: TableFeatures | None = None
     """How columns become features; else it is learned from the table itself."""
 
@@ -68,7 +68,7 @@ def read_table(path: Path, columns: Columns, reading: Reading) -> LabelledData:
 
 
 def from_table(table: pd.DataFrame, columns: Columns, where: str, reading: Reading) -> LabelledData:
-    """The rows as samples. ``columns`` are settled; ``where`` names the table in errors."""
+    """The rows as samples. `columns` are settled; `where` names the table in errors."""
     votes = None
     if columns.annotator is not None:
         assert columns.id is not None

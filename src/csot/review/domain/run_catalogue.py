@@ -1,4 +1,4 @@
-"""The run in memory: what is known of every row, as arrays. A label is a class number."""
+"""The run in memory: what is known about every row, as arrays. A label is a class number."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Catalogue:
     given: Ints
     predicted: Ints
     standing: Ints
-    """The label of the run itself; it counts where nobody decides."""
+    """The label of the run itself; used where there is no decision."""
     suggested: Ints
     """What the reviewer is asked about: the same, but where the run leaves a label it considers
     wrong, the likelier class."""
@@ -79,7 +79,7 @@ class Catalogue:
 
     @property
     def flagged(self) -> Bools:
-        """Rows worth a look: a change, an issue or no verdict, and nobody has decided before."""
+        """Rows worth a look: a change, an issue or no verdict, and not verified before."""
         clean = self.status == STATUSES.index("clean")
         found: Bools = (self.issue | ~clean | (self.given < 0)) & ~self.locked
         return found

@@ -30,7 +30,7 @@ class ArrayAdapter:
         return as_tensor(name, value, self.device if isinstance(value, Tensor) else where).to(where)
 
     def batch_of(self, name: str, value: object, axes: int) -> Tensor:
-        """A tensor with ``axes`` axes after a batch axis, which is added for a single problem."""
+        """A tensor with `axes` axes after a batch axis, which is added for a single problem."""
         tensor = self.tensor(name, value)
         if tensor.ndim != axes + self.batched:
             needed = axes + self.batched
@@ -44,7 +44,7 @@ class ArrayAdapter:
     def out(self, x: Tensor, *, has_batch: bool = True) -> Array:
         """A result (B, ...) in the user's type, without the batch axis for a single problem.
 
-        ``has_batch=False`` if there is no batch axis to remove.
+        `has_batch=False` if there is no batch axis to remove.
         """
         x = x[0] if has_batch and not self.batched else x
         if x.device != self.device:
@@ -62,7 +62,7 @@ def computing_device(device: torch.device) -> torch.device:
 
 
 def as_tensor(name: str, value: object, device: torch.device | None = None) -> Tensor:
-    """A tensor that shares memory with ``value`` where possible; an error if it is not an array."""
+    """A tensor that shares memory with `value` where possible; an error if it is not an array."""
     if isinstance(value, Tensor):
         if value.is_complex():
             raise ValueError(f"{name} must hold real numbers, got a tensor of {value.dtype}")

@@ -1,13 +1,16 @@
-"""Digits as a network sees them after a short warm-up on labels half of which are random."""
+"""The snapshot that a figure shows where none is given, and the plan of a snapshot."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from csot.ot.plan import Plan
+from csot.ot.solve import solve
 from csot.runs.snapshots import Snapshot
 
 ROWS = 200
@@ -19,7 +22,7 @@ SEED = 0
 
 @cache
 def warm_digits(rows: int = ROWS, seed: int = SEED) -> Snapshot:
-    """``rows`` random digits: features and predictions of a small network, given and true labels.
+    """`rows` random digits: features and predictions of a small network, given and true labels.
 
     The network (64 - 32 - 10) is trained for a second on all digits, with symmetric noise of 50 %:
     as in the paper's figures it separates some classes and still confuses others.
@@ -51,3 +54,25 @@ def warm_digits(rows: int = ROWS, seed: int = SEED) -> Snapshot:
         features = torch.relu(first(inputs[torch.from_numpy(chosen)]))
         probs = last(features).softmax(-1)
     return Snapshot(probs.numpy(), features.numpy(), labels[chosen], truth[chosen])
+
+
+def plan_of(
+    snapshot: Snapshot,
+    *,
+    budget: float = 1.0,
+    epsilon: float = 0.1,
+    coherence: float = 1.0,
+    similarity: Any = "cosine",
+) -> Plan:
+    """`csot.solve` in float64 and to convergence: a figure should show the optimum."""
+    return solve(
+        snapshot.pred_probs.astype(np.float64),
+        features=snapshot.features.astype(np.float64),
+        labels=snapshot.labels,
+        budget=budget,
+        epsilon=epsilon,
+        coherence=coherence,
+        similarity=similarity,
+        max_outer=200,
+        max_inner=5000,
+    )

@@ -1,4 +1,4 @@
-"""Training data by the name of a data set, or by a path. The files of this folder are the names.
+"""Training data by the name of a data set, or by a path. The files above are the names.
 
 To add a data set, add a file (see `csot.data.datasets`); nothing is registered by hand.
 """
@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from csot._core.errors import DataError, listed, nearest
-from csot.data.readers.table import Columns
+from csot.data import datasets
+from csot.data.readers.labelled_table import Columns
 from csot.data.readers.training import read_path
 from csot.data.types import DATA_DIR, DatasetRequest
 from csot.data.types import TestSet as TestSet
@@ -31,8 +32,8 @@ FIRST = "digits"
 def readers() -> dict[str, Reader]:
     """Every name, and the function of the file that defines it."""
     found: dict[str, Reader] = {}
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        loaded = import_module(f"{__package__}.{module.name}")
+    for module in pkgutil.iter_modules(datasets.__path__):
+        loaded = import_module(f"{datasets.__name__}.{module.name}")
         if not module.ispkg and hasattr(loaded, "NAMES") and hasattr(loaded, "read"):
             found |= dict.fromkeys(loaded.NAMES, loaded.read)
     return found
