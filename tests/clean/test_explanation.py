@@ -86,7 +86,7 @@ def drawn_truth(problem: Problem, doubt: float, seed: int) -> Integers:
     return np.array([rng.choice(len(q), p=q / q.sum()) for q in posteriors])
 
 
-def judge(problem: Problem, overlap: Overlap | None = None) -> module.Judgement:
+def judge(problem: Problem, overlap: Overlap | None = None) -> module.ChosenExplanation:
     tensors = torch.from_numpy(problem.probs), torch.from_numpy(problem.noise)
     return explain(tensors[0], problem.evidence, tensors[1], overlap or problem.overlap)
 

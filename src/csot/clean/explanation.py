@@ -13,13 +13,13 @@ likelihood of the given labels:
 The posterior of the perceived class is q'_c = p_c T[c, y] / sum_j p_j T[j, y], and that of the
 truth q_k = sum_c J_x(k | c) q'_c.
 
-``doubt`` in [0, 1.5] is the position on the path:
+`doubt` in [0, 1.5] is the position on the path:
 
     power: the least with  1 - mean max p* = (1 - doubt + doubt * b) * (1 - mean max p)
     guess = min(doubt^2, 1) * min(1, 3 excess / class noise)
     excess = mean sum_k max(p*_k - p_k, 0)
 
-b is the share of the overlap that the clusters of the predictions support (``overlap``), the class
+b is the share of the overlap that the clusters of the predictions support (`overlap`), the class
 noise the mean of 1 - q'_y: labels are taken for guesses as far as the noise matrix does not explain
 the wrong ones already. T absorbs part of the noise that depends on the sample, hence the 3. At 0
 all overlap is real, p* = p and q = q'. At 1 the overlap of p* is what the clusters support and,
@@ -53,7 +53,7 @@ PRIOR_DEVIATION = 0.2
 """Standard deviation of the prior on doubt that verified rows are weighed against."""
 LOOK_DEVIATION = 0.35
 """How far off the position may be where labels are proposed for a look. Wider, as a wrong label
-that nobody looks at is lost, and a right one costs a glance."""
+that is never looked at is lost, and a right one costs a glance."""
 GRID = 31
 PRIOR_ROWS = 2.0
 STRATA = torch.tensor([0.5, 0.7, 0.8, 0.9, 0.95], dtype=torch.float64)
@@ -185,7 +185,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ChosenExplanation:
     """The explanation chosen, the overlap it rests on and the interval of the noise rate."""
 
     explanation: Explanation
@@ -202,10 +202,10 @@ def explain(
     overlap: Overlap,
     seed: int = 0,
     absorbed: float = ABSORBED,
-) -> Judgement:
+) -> ChosenExplanation:
     """Place a data set on the path: by the clusters of its predictions, and by verified rows.
 
-    ``absorbed`` is 1 for a noise matrix that is known to hold noise by class alone.
+    `absorbed` is 1 for a noise matrix that is known to hold noise by class alone.
     """
     path = Path(probs, evidence, noise, overlap, seed, absorbed)
     checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
@@ -215,7 +215,7 @@ def explain(
         chosen = path.at(prior)
         rates = [path.noise_rate(path.at(0.0)), path.noise_rate(chosen), path.guessing_rate()]
         interval = _widened(min(rates), max(rates), rows)
-        return Judgement(chosen, overlap, interval, _possible(path, prior))
+        return ChosenExplanation(chosen, overlap, interval, _possible(path, prior))
     grid = np.linspace(0.0, LARGEST_DOUBT, GRID)
     explanations = [path.at(float(doubt)) for doubt in grid]
     weights = _posterior_of_doubt(explanations, probs[checked], evidence.take(checked), prior)
@@ -227,7 +227,7 @@ def explain(
     likely = np.flatnonzero(weights >= 0.01 * weights.max())
     shares = weights[likely] / weights[likely].sum()
     possible = [(float(w), explanations[k]) for w, k in zip(shares, likely, strict=True)]
-    return Judgement(chosen, overlap, interval, possible)
+    return ChosenExplanation(chosen, overlap, interval, possible)
 
 
 def _possible(path: Path, prior: float) -> list[tuple[float, Explanation]]:
@@ -242,17 +242,17 @@ def _possible(path: Path, prior: float) -> list[tuple[float, Explanation]]:
 
 
 def look_threshold(
-    judgement: Judgement, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
+    judgement: ChosenExplanation, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
 ) -> float:
     """The chance of being wrong, by the chosen explanation, from which a label is worth a look.
 
     Flagging the k likeliest rows under an explanation e has an expected F1 of about
     2 sum_{i<=k} w_ei / (k + sum_i w_ei), w_ei the chance that label i is wrong. The threshold
-    maximises its mean over the possible explanations, of which nobody knows the right one: too few
+    maximises its mean over the possible explanations, since the right one is not known: too few
     flags would miss most of the noise where there is more than the chosen one says. A label that
     is right with nine chances in ten is never flagged: a set without errors has no issues.
 
-    ``probs`` (N, C) and ``evidence`` are of rows that are to be judged; ``ratio`` (C,) are factors
+    `probs` (N, C) and `evidence` are of rows that are to be judged; `ratio` (C,) are factors
     on the posterior for a given class prior.
     """
     rows = (evidence.given >= 0).nonzero()[:, 0]
@@ -328,7 +328,7 @@ def own_posterior(explanation: Explanation, probs: Tensor, evidence: Evidence) -
 
 
 def _counted_interval(wrong: Tensor, evidence: Evidence) -> tuple[float, float]:
-    """95 % interval of the noise rate from verified rows alone, counted in strata of ``wrong``.
+    """95 % interval of the noise rate from verified rows alone, counted in strata of `wrong`.
 
     The rate of a stratum has a Beta posterior whose prior is the model's own mean, worth
     PRIOR_ROWS rows; which rows of a stratum were verified must not depend on their truth.

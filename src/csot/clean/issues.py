@@ -1,4 +1,4 @@
-"""``find_label_issues``: for those who bring held-out probabilities of a model of their own."""
+"""`find_label_issues`: for those who bring held-out probabilities of a model of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from csot.clean.cleaner import LabelCleaner
-from csot.clean.explanation import MAX_FIT_ROWS, Judgement, explain
+from csot.clean.explanation import MAX_FIT_ROWS, ChosenExplanation, explain
 from csot.clean.inputs import (
     EncodedLabels,
     as_array,
@@ -52,21 +52,21 @@ def find_label_issues(
 ) -> pd.DataFrame:
     """Judge labels by given probabilities; the columns of cleanlab's table, and ours.
 
-    ``labels`` (N,): class indices 0..C-1, or names, missing where none is given; ``pred_probs``
+    `labels` (N,): class indices 0..C-1, or names, missing where none is given; `pred_probs`
     (N, C) of models that have not seen the row's label (cross-validation), columns in the order of
-    ``class_names``, else of the sorted names. With ``features`` (N, D) the cleaner's own models
+    `class_names`, else of the sorted names. With `features` (N, D) the cleaner's own models
     judge too, and given probabilities count as far as they predict held-out labels; a class that no
     label names can then not be suggested, as nothing shows what it looks like; they are not
-    trained on rows of the same group in ``groups`` (N,), and near-duplicates count as one group.
+    trained on rows of the same group in `groups` (N,), and near-duplicates count as one group.
 
-    ``verified`` (N,): the right labels where they are known, missing elsewhere, named as in
-    ``labels``; or a mask of given labels that are right. Those rows are never flagged, and they
+    `verified` (N,): the right labels where they are known, missing elsewhere, named as in
+    `labels`; or a mask of given labels that are right. Those rows are never flagged, and they
     decide how far disagreement means noise.
-    ``attrs`` of the table hold ``noise_rate`` and ``noise_rate_interval``.
+    `attrs` of the table hold `noise_rate` and `noise_rate_interval`.
 
-    Returns a DataFrame with ``is_label_issue``, ``label_score`` (also as ``label_quality``),
-    ``given_label``, ``predicted_label``, ``corrected_label``, ``confidence``, ``status``, ``note``,
-    ``reason``. A `DisagreementWarning` says where the probabilities contradict far more labels than
+    Returns a DataFrame with `is_label_issue`, `label_score` (also as `label_quality`),
+    `given_label`, `predicted_label`, `corrected_label`, `confidence`, `status`, `note`,
+    `reason`. A `DisagreementWarning` says where the probabilities contradict far more labels than
     are judged wrong.
     """
     check_same_index(
@@ -155,7 +155,9 @@ def _by_probabilities(
     return _completed(findings, rate, judgement.noise_rate_interval)
 
 
-def _judge(logs: torch.Tensor, evidence: Evidence, seed: int) -> tuple[Judgement, torch.Tensor]:
+def _judge(
+    logs: torch.Tensor, evidence: Evidence, seed: int
+) -> tuple[ChosenExplanation, torch.Tensor]:
     """How to read the labels given log probabilities (N, C), and p(x) calibrated to the labels.
 
     Temperature and noise matrix have few parameters: a sample of the rows determines them.
@@ -234,7 +236,7 @@ def _verified_index(verified: Any, encoded: EncodedLabels) -> npt.NDArray[np.int
 def _completed(
     findings: pd.DataFrame, noise_rate: float, interval: tuple[float, float]
 ) -> pd.DataFrame:
-    """With cleanlab's name for the score, and the noise rate in ``attrs``."""
+    """With cleanlab's name for the score, and the noise rate in `attrs`."""
     table = findings.assign(label_quality=findings[SCORE])
     low, high = min(interval[0], noise_rate), max(interval[1], noise_rate)
     table.attrs.update(noise_rate=noise_rate, noise_rate_interval=(low, high))

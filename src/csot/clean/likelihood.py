@@ -4,7 +4,7 @@
     no label        1 for every k: it says nothing, and every loss and gradient below vanishes
     verified row    [k = v_i]: somebody has looked
 
-The model of the whole package ``clean`` is  p(y | x) = sum_k p_k(x) p(y | k).
+The model of the whole package `clean` is  p(y | x) = sum_k p_k(x) p(y | k).
 
 Arrays (N, C) of many rows and few classes are stored by class (`by_class`): sums over the classes
 then run over long vectors, which for ten classes is ten times faster.
@@ -42,7 +42,7 @@ class Evidence:
 
     @staticmethod
     def of_labels(labels: Tensor, n_classes: int) -> Evidence:
-        """Labels that nobody has verified."""
+        """Labels none of which is verified."""
         return Evidence(labels, torch.full_like(labels, -1), n_classes)
 
     def __len__(self) -> int:

@@ -5,7 +5,7 @@
 1. A first noise matrix T from a sample, for features as given and standardised; the likelier stays.
 2. Members Z_m, cross-fitted on this same likelihood: ridge probes, CSOT rounds, for small data
    Fourier features, a small network.
-3. The judge (``stacking``) weighs them and fits T by the held-out likelihood of the given labels.
+3. The judge (`stacking`) weighs them and fits T by the held-out likelihood of the given labels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from csot.clean.explanation import Explanation, Judgement, explain
+from csot.clean.explanation import Explanation, ChosenExplanation, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds, Integers
 from csot.clean.likelihood import Evidence, log_probs
@@ -40,7 +40,7 @@ LEARNERS: tuple[Learner, ...] = (CsotRounds(), FourierProbes(), NetworkMember())
 """What may follow the linear probes, in order."""
 MEMBERS = (LinearProbes.name, *(learner.name for learner in LEARNERS))
 STAGES = (NOISE_MATRIX, LinearProbes.stage, *(learner.stage for learner in LEARNERS), JUDGE)
-"""What ``fit`` reports as it goes, in order; some may not apply."""
+"""What `fit` reports as it goes, in order; some may not apply."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class FittedModel:
     posterior: Tensor
     probs: Tensor
     """p(x): what annotators perceive, calibrated to the given labels, from held-out models."""
-    judgement: Judgement
+    judgement: ChosenExplanation
     noise: Tensor
     informative: bool
     """Whether held-out labels are predicted better than by their frequencies, beyond chance."""
@@ -111,7 +111,7 @@ def fit_model(
     groups: Integers | None = None,
     csot: CsotRounds | None = None,
 ) -> FittedModel:
-    """Fit everything. ``report`` is told each stage as it begins; ``groups`` share a fold."""
+    """Fit everything. `report` is told each stage as it begins; `groups` share a fold."""
     folds = Folds.stratified(evidence.labels_to_learn(), n_folds, seed, groups)
     report(NOISE_MATRIX)
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
@@ -166,7 +166,7 @@ class Verdict:
     """The posterior of the truth (N, C), and what was assumed for it."""
 
     truth: Tensor
-    judgement: Judgement
+    judgement: ChosenExplanation
     noise: Tensor
     informative: bool
     prior_ratio: Tensor

@@ -34,7 +34,7 @@ def estimate(
     strength: float | None = None,
     tolerance: float = 1e-4,
 ) -> Tensor:
-    """EM from ``noise``, for out-of-fold probabilities (N, C)."""
+    """EM from `noise`, for out-of-fold probabilities (N, C)."""
     for _ in range(rounds):
         truth, _ = posterior(probs, evidence.likelihood(noise))
         updated = from_counts(evidence.counts(truth), strength)

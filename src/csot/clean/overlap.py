@@ -49,9 +49,9 @@ TWO_PEAKS = 0.8
 class Overlap:
     """Three measures of overlap, each an expected share of rows.
 
-    ``labels``: 1 - mean max p, as the labels have it. ``clusters``: 1 - mean max r.
-    ``assignment``: 1 - mean r at argmax p, which also counts where clusters and labels draw
-    different boundaries. ``trusted`` is false where the sample is too small or has one cluster.
+    `labels`: 1 - mean max p, as the labels have it. `clusters`: 1 - mean max r.
+    `assignment`: 1 - mean r at argmax p, which also counts where clusters and labels draw
+    different boundaries. `trusted` is false where the sample is too small or has one cluster.
     """
 
     labels: float
@@ -88,7 +88,7 @@ def measure_overlap(probs: Tensor, seed: int = 0) -> Overlap:
 
 
 def cluster_responsibilities(logs: Tensor, start: Tensor) -> Tensor:
-    """r (N, C) of the t mixture of log probabilities (N, C), from responsibilities ``start``."""
+    """r (N, C) of the t mixture of log probabilities (N, C), from responsibilities `start`."""
     values = (logs - logs.mean(1, keepdim=True)) @ _contrasts(logs.shape[1])
     dim, n_classes = values.shape[1], start.shape[1]
     moments = _SharedScale(values) if n_classes >= POOLED_FROM else _OwnScales(values)

@@ -29,7 +29,7 @@ SCORING_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Stack:
-    """Weights (M,), noise matrix (C, C), held-out probabilities (N, C), -log likelihood a row."""
+    """Weights (M,), noise matrix (C, C), held-out probabilities (N, C), -log likelihood per row."""
 
     weights: Tensor
     noise: Tensor
@@ -49,7 +49,7 @@ def stack(
 ) -> Stack:
     """Weigh held-out logits of several members (N, C) each.
 
-    A few weights and T are determined by a sample of at most ``max_rows`` rows and the verified
+    A few weights and T are determined by a sample of at most `max_rows` rows and the verified
     ones; probabilities and loss are those of all rows.
     """
     if len(evidence) > max_rows:
@@ -109,7 +109,7 @@ def held_out_loss(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
 def information(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
     """How surely the model predicts held-out labels better than their frequencies do.
 
-    The mean gain in log-likelihood a row over the frequencies, in its standard errors. Below a few
+    The mean gain in log-likelihood per row over the frequencies, in its standard errors. Below a few
     the features say nothing that can be told from chance, and then neither can a wrong label.
     """
     labelled = (evidence.given >= 0) & (evidence.verified < 0)

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from csot.clean.explanation import Judgement, look_threshold
+from csot.clean.explanation import ChosenExplanation, look_threshold
 from csot.clean.inputs import EncodedLabels
 from csot.clean.likelihood import Evidence
 from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED, findings_table
@@ -28,7 +28,7 @@ RARE_CLASS_ROWS = 3
 
 @dataclass(frozen=True)
 class Rules:
-    """What the rows of ``fit`` decide for all rows, also for those that come later."""
+    """What the rows of `fit` decide for all rows, also for those that come later."""
 
     threshold: float
     """Chance of being wrong from which a label is worth a look."""
@@ -37,9 +37,9 @@ class Rules:
 
     @staticmethod
     def of(
-        judgement: Judgement, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
+        judgement: ChosenExplanation, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
     ) -> Rules:
-        """From probabilities p(x) (N, C); ``ratio`` (C,) as in `look_threshold`."""
+        """From probabilities p(x) (N, C); `ratio` (C,) as in `look_threshold`."""
         given = evidence.given
         rare = torch.bincount(given[given >= 0], minlength=evidence.n_classes) < RARE_CLASS_ROWS
         judged = (given >= 0) & (evidence.verified < 0) & ~rare[given.clamp(min=0)]
@@ -59,14 +59,14 @@ def make_findings(
 ) -> pd.DataFrame:
     """The findings table: posterior (N, C), model probabilities (N, C), labels, locks.
 
-    ``informative`` false: the features say nothing, so no verdict is given on any label.
+    `informative` false: the features say nothing, so no verdict is given on any label.
     """
     given = labels.index
     rows = np.arange(len(given))
     best = posterior.argmax(1)
     rare = (given >= 0) & rules.rare[np.maximum(given, 0)]
     best = np.where(rare, given, best)
-    # A tie is no reason to change a label.
+    # A tie does not change a label.
     own = posterior[rows, np.maximum(given, 0)]
     best = np.where((given >= 0) & (own >= posterior[rows, best]), given, best)
     locked = verified >= 0
