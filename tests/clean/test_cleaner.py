@@ -494,7 +494,7 @@ def test_a_bad_predict_prior_set_later_is_named_too(blobs: Any) -> None:
         (lambda x, y: (x[:, 0], y), "Expected 2D array"),
         (lambda x, y: (x[:, :0], y), r"0 feature\(s\)"),
         (lambda x, y: (x, y + 0.5), "continuous"),
-        (lambda x, y: (x, np.eye(3)[y]), "one label a row"),
+        (lambda x, y: (x, np.eye(3)[y]), "one label per row"),
     ],
 )
 def test_bad_data_are_named(blobs: Any, change: Any, message: str) -> None:

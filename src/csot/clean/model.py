@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from csot.clean.explanation import Explanation, ChosenExplanation, explain
+from csot.clean.explanation import ChosenExplanation, Explanation, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds, Integers
 from csot.clean.likelihood import Evidence, log_probs

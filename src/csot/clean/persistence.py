@@ -15,7 +15,7 @@ import torch
 
 from csot._core.errors import FileError, clip, reason
 from csot._core.files import atomic_write
-from csot.clean.explanation import Explanation, ChosenExplanation
+from csot.clean.explanation import ChosenExplanation, Explanation
 from csot.clean.features import Basis, Units
 from csot.clean.members.fourier import FourierMap, FourierPredictor
 from csot.clean.members.probe import ProbePredictor

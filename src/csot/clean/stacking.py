@@ -109,8 +109,8 @@ def held_out_loss(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
 def information(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
     """How surely the model predicts held-out labels better than their frequencies do.
 
-    The mean gain in log-likelihood per row over the frequencies, in its standard errors. Below a few
-    the features say nothing that can be told from chance, and then neither can a wrong label.
+    The mean gain in log-likelihood per row over the frequencies, in its standard errors. Below a
+    few the features say nothing that can be told from chance, and then neither can a wrong label.
     """
     labelled = (evidence.given >= 0) & (evidence.verified < 0)
     if int(labelled.sum()) < 2:
