@@ -190,7 +190,7 @@ def test_minus_one_is_missing_where_it_is_no_known_class() -> None:
     [
         ([0.5, 1.0], "continuous"),
         ([0.0, np.inf], "infinity"),
-        (np.zeros((3, 2)), "one label a row"),
+        (np.zeros((3, 2)), "one label per row"),
         (np.array(["a", 1, "b"], dtype=object), "mixes types.*int, str"),
     ],
 )
