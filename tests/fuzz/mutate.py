@@ -67,6 +67,7 @@ TEXTS = (
 )
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1.5, 1e308, float("nan"), float("inf"), 10**40, 2**63, 10**12),
+    *(10**5, 10**7, 3 * 10**8, 10**9, -(10**9)),
     *([], {}, [[]], [{}], {"": None}, [None], [1, "a"], "text", ["a"] * 50),
 )
 
@@ -432,6 +433,17 @@ def as_zip(inner: Mutator) -> Mutator:
         return packed
 
     return mutate
+
+
+def as_cleaner(rng: random.Random, data: bytes) -> bytes:
+    """The tree of a saved cleaner is another one, in a whole archive."""
+    members = dict(_members(data))
+    array = members["header.npy"]
+    start = array.index(b"\n") + 1
+    text = json.dumps(tree(rng, _json(array[start:]))).encode()
+    size = re.sub(rb"'shape': \(\d+,\)", b"'shape': (%d,)" % len(text), array[10:start])
+    members["header.npy"] = array[:8] + struct.pack("<H", len(size)) + size + text
+    return zip_of(list(members.items()), deflated=False)
 
 
 def _headers(rng: random.Random, packed: bytes) -> bytes:

@@ -30,6 +30,8 @@ SAVED = 2.0
 """Seconds after which a worker writes down how far it is."""
 MEMORY = Path("/dev/shm")
 """Where the files are damaged, if the system has a file system in memory there."""
+PATIENCE = 30 * SECONDS
+"""Seconds for one case, and for making the files before the first, whoever has the processor."""
 FRESH = {
     "next": 0,
     "refused": 0,
@@ -167,8 +169,7 @@ def _watch(worker: int, current: mmap.mmap) -> int:
             return status
         if current[:] != seen:
             seen, since = current[:], time.monotonic()
-        # The first case comes after the files are made.
-        if time.monotonic() - since > 6 * SECONDS:
+        if time.monotonic() - since > PATIENCE:
             os.kill(worker, 9)
             os.waitpid(worker, 0)
             return 9

@@ -608,6 +608,7 @@ def make_weights(folder: Path) -> None:
 
     tensors = {"a": torch.ones(3, 4), "b": torch.arange(5)}
     torch.save({"state_dict": tensors}, folder / "w.pt")
+    torch.save({"state_dict": tensors}, folder / "old.pt", _use_new_zipfile_serialization=False)
     save_file(tensors, folder / "w.safetensors")
 
 
@@ -682,7 +683,7 @@ TARGETS = [
     Target(
         "cleaner",
         make_cleaner,
-        {"c.npz": NPZ},
+        {"c.npz": either(NPZ, mutate.as_cleaner)},
         lambda f: LabelCleaner.load(f / "c.npz"),
     ),
     Target("matrix-npy", make_matrices, {"m.npy": NPY}, lambda f: read_matrix(f / "m.npy", 3)),
@@ -736,6 +737,9 @@ TARGETS = [
         lambda f: read_inputs(f / "t.csv", WANTED, columns=Columns(label="label")),
     ),
     Target("weights-pt", make_weights, {"w.pt": TORCH}, lambda f: read_weights(f / "w.pt")),
+    Target(
+        "weights-old-pt", make_weights, {"old.pt": PICKLE}, lambda f: read_weights(f / "old.pt")
+    ),
     Target(
         "weights-safetensors",
         make_weights,
