@@ -72,9 +72,6 @@ class Bench:
         self._warnings = warnings.catch_warnings()
         self._warnings.__enter__()
         warnings.simplefilter("ignore")
-        for name in self._names:
-            for content in GARBAGE:
-                self._read(name, content)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,13 +79,21 @@ class Bench:
         self._warnings.__exit__(None, None, None)
         signal.signal(signal.SIGPROF, self._previous)
 
+    def find_first_checks(self) -> None:
+        """Where garbage is refused: without it, all inputs count as deep."""
+        for name in self._names:
+            for content in GARBAGE:
+                _, place = self._read(name, content)
+                if place is not None:
+                    self._first.add(place)
+
     def run(self, seed: int, case: int) -> Outcome:
         """The same number makes the same input."""
         rng = random.Random(f"{seed} {self._target.name} {case}")
         name = rng.choice(self._names)
         content = self._target.files[name](rng, self._whole[name])
         start = time.process_time()
-        escape, place = self._read(name, content, learn=False)
+        escape, place = self._read(name, content)
         seconds = time.process_time() - start
         growth = peak() - self._peak
         if growth > 0:
@@ -98,9 +103,7 @@ class Bench:
         deep = place is None or not self._is_first(place)
         return Outcome(escape, place is not None, deep, seconds, growth, name, content)
 
-    def _read(
-        self, name: str, content: bytes, learn: bool = True
-    ) -> tuple[str, tuple[str, object] | None]:
+    def _read(self, name: str, content: bytes) -> tuple[str, tuple[str, object] | None]:
         """What escaped, and where the file was refused."""
         if self._damaged != name:
             self._restore()
@@ -119,8 +122,6 @@ class Bench:
             escape = traceback.format_exc()
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        if learn and place is not None:
-            self._first.add(place)
         return escape, place
 
     def _is_first(self, place: tuple[str, object]) -> bool:

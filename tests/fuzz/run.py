@@ -133,6 +133,7 @@ def _work(
         folder = root / _file_name(target)
         made(target, folder, root / f"{_file_name(target)}.valid")
         with Bench(target, folder) as bench:
+            bench.find_first_checks()
             now, cpu = time.monotonic(), time.process_time()
             saved, end = now, now + seconds
             for case in range(state["next"], inputs):

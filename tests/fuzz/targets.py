@@ -395,6 +395,8 @@ class Asked:
     def open(self, run: Run) -> None:
         """Another run in the same application: making its routes takes longer than all pages.
 
+        The session before must be closed already.
+
         The routes hold the session and some of its parts, which all get the values of new ones.
         """
         fresh = Session(run, "ana")
@@ -487,13 +489,16 @@ def read_review(name: str) -> Callable[[Path], object]:
 
 
 def ask_for_pages(folder: Path, pages: Iterable[str]) -> None:
+    for left in (folder / "run").glob("decisions.sqlite-*"):
+        left.unlink()  # of the file that was damaged before
     run = Run.open(folder / "run")
-    if folder in REVIEWED:
-        REVIEWED[folder].open(run)
-    else:
+    is_new = folder not in REVIEWED
+    if is_new:
         REVIEWED[folder] = Asked(run)
     asked = REVIEWED[folder]
     try:
+        if not is_new:
+            asked.open(run)
         asked.session.samples.load_early()
         for path in pages:
             status, content = asked.ask("GET", path)
