@@ -14,6 +14,7 @@ import json
 import mmap
 import os
 import resource
+import signal
 import struct
 import sys
 import tempfile
@@ -56,6 +57,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     targets = [target for target in TARGETS if not given.only or target.name in given.only]
     end = time.monotonic() + given.seconds
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes the folder
     place = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=place) as name:
         left = targets
@@ -101,7 +103,11 @@ def fuzz(target: Target, root: Path, out: Path, seed: int, inputs: int, seconds:
     worker = os.fork()
     if worker == 0:
         _work(target, root, out, seed, inputs, seconds, place, current)
-    status = _watch(worker, current)
+    try:
+        status = _watch(worker, current)
+    except BaseException:  # Ctrl-C, or the end of the job
+        os.kill(worker, signal.SIGKILL)
+        raise
     case = struct.unpack("q", current[:])[0]
     state = _read_state(place)
     if status != 0:
