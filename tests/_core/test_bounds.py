@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import struct
 import zipfile
 import zlib
@@ -43,6 +44,14 @@ def refused(read: Callable[[], object], message: str, kind: type[Exception] = Va
     assert peak() - before < MEMORY
 
 
+SAME_HASH = [number * (2**61 - 1) for number in range(1, 60_000)]
+"""Python hashes integers modulo this prime, so a dict of these takes minutes."""
+
+
+def pickled(number: int) -> bytes:
+    return pickle.dumps(number, 2)[2:-1]
+
+
 NESTED = b"\x80\x02]q\x00" + b"".join(
     b"](" + b"h" + bytes([level]) + (b"h" + bytes([level])) * 9 + b"eq" + bytes([level + 1])
     for level in range(12)
@@ -53,6 +62,14 @@ PICKLES = {
     "itself": (b"\x80\x02]q\x00h\x00a.", "more than 32 levels"),
     "deep": (b"\x80\x02)" + b"\x85" * 100_000 + b".", "more than 32 levels"),
     "deep key": (b"\x80\x02})" + b"\x85" * 500_000 + b"Ns.", "keys are not text"),
+    "same hash": (
+        b"\x80\x02}(" + b"".join(pickled(number) + b"N" for number in SAME_HASH) + b"u.",
+        "key beyond",
+    ),
+    "same hash in the memo": (
+        b"\x80\x02N" + b"".join(b"p%d\n" % number for number in SAME_HASH) + b".",
+        "memory of more than",
+    ),
     "long": (b"\x80\x02" + b"N0" * 2_000_000 + b"N.", "more than 2,500,000 values"),
 }
 
@@ -126,6 +143,10 @@ def test_torch_files(tmp_path: Path) -> None:
         shared = [shared, shared]
     torch.save({"a": shared}, path)
     refused(lambda: read_torch(path), "more than 2,000,000 values", FileError)
+    torch.save(dict.fromkeys(SAME_HASH), path)
+    refused(lambda: read_torch(path), "more than 1,000 long integers", FileError)
+    torch.save(dict.fromkeys(SAME_HASH), path, _use_new_zipfile_serialization=False)
+    refused(lambda: read_torch(path, legacy=True), "more than 1,000 long integers", FileError)
     (tmp_path / "x.safetensors").write_bytes((50 << 20).to_bytes(8, "little") + b"{}")
     refused(lambda: read_safetensors(tmp_path / "x.safetensors"), "header of 52,428,800", FileError)
 
@@ -143,15 +164,27 @@ LAUGHS = "a0: &a0 [x, x]\n" + "\n".join(
         ("[" * 60, "more than 50 levels"),
         ("- a\n" * 110_000, "more than 50 levels or 100,000 values"),
         ("a: 1" + ":59" * 9000, "a value of 27,"),
-        ("a: " + "9" * 5000, "not valid YAML"),
+        ("a: 1" + ":59" * 6000, "a number of 18,001 characters"),
+        ("a: " + "9" * 5000, "a number of 5,000 characters"),
+        ("{" + ", ".join(f"{key}: 1" for key in SAME_HASH[:30_000]) + "}", "a number of 19"),
         ("#" * (2 << 20), "at most 1,048,576"),
     ],
-    ids=["laughs", "itself", "deep", "many", "sexagesimal", "digits", "long"],
+    ids=[
+        *("laughs", "itself", "deep", "many", "sexagesimal", "beyond printing", "digits"),
+        *("same hash", "long"),
+    ],
 )
 def test_yaml(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(text)
     refused(lambda: read_preset(str(path)), rf"p\.yaml.*{message}")
+
+
+def test_random_states_and_names_in_all_scripts_are_read(tmp_path: Path) -> None:
+    """Bytes of Chinese text can look like long integers."""
+    held = {"names": ["\u4e2d\u538a\u628a" * 500] * 4, "state": [2**127 + 1] * 4}
+    torch.save(held, tmp_path / "x.pt")
+    assert read_torch(tmp_path / "x.pt") == held
 
 
 def test_honest_aliases_are_read() -> None:
@@ -178,6 +211,28 @@ def test_pixels_are_counted_before_they_are_decoded(tmp_path: Path) -> None:
     before = peak()
     assert "13000 x 13000 pixels: more than 80 million" in str(fault(tmp_path / "x.png"))
     assert peak() - before < MEMORY
+
+
+def test_transparency_takes_no_second_copy(tmp_path: Path) -> None:
+    """80 million transparent pixels in 300 KB took 1.3 GB; the copy without them is needed."""
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGBA", (5_000, 4_000)).save(tmp_path / "x.png", compress_level=1)
+    reset_peak()
+    before = peak()
+    assert fault(tmp_path / "x.png") is None
+    assert peak() - before < 2.5 * 4 * 5_000 * 4_000
+
+
+def test_scans_of_a_jpeg_are_counted(tmp_path: Path) -> None:
+    """Each scan of a progressive JPEG goes over all pixels, and takes a few bytes."""
+    image = pytest.importorskip("PIL.Image")
+    path = tmp_path / "x.jpg"
+    image.new("L", (64, 64), 77).save(path, progressive=True, exif=b"Exif\0\0" + b"\xff\xda" * 200)
+    assert fault(path) is None
+    content = path.read_bytes()
+    last = content[content.rindex(b"\xff\xda") : -2]
+    path.write_bytes(content[:-2] + last * 100 + content[-2:])
+    assert "more than 100 scans" in str(fault(path))
 
 
 def test_a_large_photo_is_still_read(tmp_path: Path) -> None:

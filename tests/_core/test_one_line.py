@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from csot._core.errors import FileError, naming, reason
@@ -22,12 +23,13 @@ from csot._core.text import one_line, printable
 from csot.cli.app import app
 from csot.cli.terminal import Printable, Terminal
 from csot.data import Columns, DataError, read_data
+from csot.nets.weights import read_safetensors
 from csot.report import write_report
 from csot.review.domain.session import Session
 from csot.runs import Run
 from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.run_folder import RunFolder
-from fuzz.targets import make_npz
+from fuzz.targets import make_npz, make_trained, read_trained
 from report.sample_runs import rows_run
 
 
@@ -192,6 +194,16 @@ def test_checkpoints(tmp_path: Path) -> None:
         (tmp_path / "last.json").write_text(text)
         with pytest.raises(FileError, match=r"last\.json"):
             checkpoints.load()
+
+
+def test_weights_that_are_not_finite(tmp_path: Path) -> None:
+    """Of a run that somebody else trained: the message says which."""
+    make_trained(tmp_path)
+    path = tmp_path / "run" / "checkpoints" / "epoch-1" / "model.safetensors"
+    tensors = read_safetensors(path)
+    save_file({name: value.float() * float("nan") for name, value in tensors.items()}, path)
+    with pytest.raises((ValueError, FloatingPointError), match=rf"{tmp_path}.*not finite"):
+        read_trained(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,14 @@ def test_other_and_damaged_files_are_refused(tmp_path: Path) -> None:
         LabelCleaner.load(tmp_path / "missing.npz")
 
 
+def test_a_cleaner_that_would_unpack_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.npy", bytes(300 << 20))
+    with pytest.raises(ValueError, match=r"c\.npz has .* would unpack to 314,572,800"):
+        LabelCleaner.load(path)
+
+
 def rewritten(path: Path, old: str, new: str) -> None:
     """The same archive with other text in its header."""
     with np.load(path) as archive:
@@ -241,6 +249,8 @@ def rewritten(path: Path, old: str, new: str) -> None:
         ('"type": "Scale"', '"type": "os.system"', "damaged or of another version"),
         ('"informative"', '"instructive"', "damaged or of another version"),
         ('"n_features_in_": 3', '"n_features_in_": 4', "do not fit together"),
+        ('"n_features_in_": 3', '"n_features_in_": 1000000000', "1,000,000,000 features"),
+        ('"range": [0, 40, 1]', '"range": [0, 1000000000, 1]', "a table of 1,000,000,000 rows"),
         ('"classes_"', '"class_names_"', "do not fit together"),
     ],
 )

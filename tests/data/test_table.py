@@ -274,3 +274,14 @@ def test_unknown_kind_of_file(tmp_path: Path) -> None:
     path = write(tmp_path / "t.xlsx", "x")
     with pytest.raises(DataError, match=r"'\.xlsx' are not read; pass"):
         read_data(path)
+
+
+def test_a_column_name_that_ends_in_nul_is_kept_apart(tmp_path: Path) -> None:
+    """NumPy cuts NUL off the end of a text, so scikit-learn looked for another column."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"\0,b,label\n1,2,x\nred,3,y\n2,4,x\nred,1,y\n2,2,x\nred,2,y\n")
+    data = read_data(path, Columns(label="label"))
+    assert data.features is not None
+    assert data.features.shape[0] == 6
+    assert data.table_features is not None
+    assert np.array_equal(data.features, data.table_features.encode(data.table))

@@ -14,11 +14,10 @@ import re
 import sqlite3
 import struct
 import tempfile
-import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +67,7 @@ TEXTS = (
 )
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1.5, 1e308, float("nan"), float("inf"), 10**40, 2**63, 10**12),
+    *(10**5, 10**7, 3 * 10**8, 10**9, -(10**9)),
     *([], {}, [[]], [{}], {"": None}, [None], [1, "a"], "text", ["a"] * 50),
 )
 
@@ -145,11 +145,28 @@ def tree(rng: random.Random, value: Any) -> Any:
     return _value(rng)
 
 
+KEPT = lru_cache(maxsize=64)
+"""Valid files are taken apart once, not for every damaged copy."""
+
+
+@KEPT
+def _json(data: bytes) -> Any:
+    return json.loads(data)
+
+
+@KEPT
+def _yaml(data: bytes) -> Any:
+    return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def as_json(rng: random.Random, data: bytes) -> bytes:
     if rng.random() < 0.02:
         return rng.choice((b"[", b'{"a":')) * rng.choice((100, 100_000))
-    text = json.dumps(tree(rng, json.loads(data)))
+    text = json.dumps(tree(rng, _json(data)))
     return text.encode() if rng.random() < 0.9 else damage(rng, text.encode())
+
+
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def as_yaml(rng: random.Random, data: bytes) -> bytes:
@@ -161,8 +178,8 @@ def as_yaml(rng: random.Random, data: bytes) -> bytes:
     if rng.random() < 0.05:
         return rng.choice((b"[", b"{a: ", b"- ", b"? ", b"&a [*a, ")) * rng.choice((20, 5000))
     try:
-        text = yaml.safe_dump(tree(rng, yaml.safe_load(data)), sort_keys=False)
-    except (yaml.YAMLError, RecursionError):
+        text = yaml.dump(tree(rng, _yaml(data)), Dumper=DUMPER, sort_keys=False)
+    except (yaml.YAMLError, RecursionError, UnicodeEncodeError):
         return as_text(rng, data)
     return text.encode("utf-8", "surrogatepass")
 
@@ -175,11 +192,15 @@ def as_json_lines(rng: random.Random, data: bytes) -> bytes:
     return b"\n".join(lines)
 
 
+@KEPT
+def _rows(data: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(data.decode("utf-8", "surrogateescape"))))
+
+
 def as_csv(rng: random.Random, data: bytes) -> bytes:
     """Cells, columns and rows."""
-    text = data.decode("utf-8", "surrogateescape")
     separator = rng.choice(",,,,,;\t|")
-    rows = list(csv.reader(io.StringIO(text)))
+    rows = [list(row) for row in _rows(data)]
     for _ in range(rng.choice((1, 1, 2, 6))):
         row = rng.choice((rows[0], rng.choice(rows)))
         how = rng.randrange(7)
@@ -325,13 +346,21 @@ PIECES = (
 )
 
 
-def as_pickle(rng: random.Random, data: bytes) -> bytes:
-    """Instructions moved, repeated, left out and put in."""
+@KEPT
+def _instructions(data: bytes) -> list[bytes]:
+    """Empty if it is not a pickle."""
     try:
         starts = [at for _, _, at in pickletools.genops(data) if at is not None]
     except Exception:
+        return []
+    return [data[a:b] for a, b in zip(starts, [*starts[1:], len(data)], strict=True)]
+
+
+def as_pickle(rng: random.Random, data: bytes) -> bytes:
+    """Instructions moved, repeated, left out and put in."""
+    ops = list(_instructions(data))
+    if not ops:
         return damage(rng, data)
-    ops = [data[a:b] for a, b in zip(starts, [*starts[1:], len(data)], strict=True)]
     for _ in range(rng.choice((1, 1, 2, 5, 20))):
         at = rng.randrange(len(ops) or 1)
         how = rng.randrange(5)
@@ -354,14 +383,42 @@ def bomb() -> bytes:
     return b"".join(packer.compress(block) for _ in range(400)) + packer.flush()
 
 
+@KEPT
+def _members(data: bytes) -> list[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return [(info.filename, archive.read(info)) for info in archive.infolist()]
+
+
+def zip_of(members: list[tuple[str, bytes]], deflated: bool) -> bytes:
+    """An archive with right checksums; a name may be there twice, or be any text."""
+    parts, entries, at = [], [], 0
+    for given, content in members:
+        name = given.encode("utf-8", "replace")
+        packed = _deflated(content) if deflated else content
+        sizes = (zlib.crc32(content), len(packed), len(content), len(name), 0)
+        fields = struct.pack("<HHHHHIIIHH", 20, 0x800, 8 if deflated else 0, 0, 33, *sizes)
+        parts.append(b"PK\x03\x04" + fields + name + packed)
+        entries.append(
+            b"PK\x01\x02\x14\x00" + fields + struct.pack("<HHHII", 0, 0, 0, 0, at) + name
+        )
+        at += len(parts[-1])
+    directory = b"".join(entries)
+    counts = (0, 0, len(members), len(members), len(directory), at, 0)
+    return b"".join(parts) + directory + struct.pack("<4sHHHHIIH", b"PK\x05\x06", *counts)
+
+
+def _deflated(content: bytes) -> bytes:
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+    return packer.compress(content) + packer.flush()
+
+
 def as_zip(inner: Mutator) -> Mutator:
     """Members with other contents, other names, other sizes, other ways of packing."""
 
     def mutate(rng: random.Random, data: bytes) -> bytes:
         if rng.random() < 0.15:
             return damage(rng, data)
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = [(info.filename, archive.read(info)) for info in archive.infolist()]
+        members = list(_members(data))
         at = rng.randrange(len(members))
         how = rng.random()
         if how < 0.7:
@@ -370,18 +427,23 @@ def as_zip(inner: Mutator) -> Mutator:
             members.pop(at)
         elif how < 0.9:
             members.append((rng.choice((*TEXTS[13:], members[at][0])), members[at][1]))
-        out = io.BytesIO()
-        packing = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
-        with zipfile.ZipFile(out, "w", packing) as archive, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a name that is there twice
-            for name, content in members:
-                archive.writestr(re.sub("[\ud800\0]", "?", name) or "x", content)
-        packed = out.getvalue()
+        packed = zip_of(members, deflated=rng.random() < 1 / 3)
         if rng.random() < 0.2:  # fields of the headers
             packed = _headers(rng, packed)
         return packed
 
     return mutate
+
+
+def as_cleaner(rng: random.Random, data: bytes) -> bytes:
+    """The tree of a saved cleaner is another one, in a whole archive."""
+    members = dict(_members(data))
+    array = members["header.npy"]
+    start = array.index(b"\n") + 1
+    text = json.dumps(tree(rng, _json(array[start:]))).encode()
+    size = re.sub(rb"'shape': \(\d+,\)", b"'shape': (%d,)" % len(text), array[10:start])
+    members["header.npy"] = array[:8] + struct.pack("<H", len(size)) + size + text
+    return zip_of(list(members.items()), deflated=False)
 
 
 def _headers(rng: random.Random, packed: bytes) -> bytes:
@@ -402,8 +464,7 @@ def zip_bomb(rng: random.Random, data: bytes) -> bytes:
     """The first member, of 400 MB in a few hundred kilobytes; once in a while."""
     if rng.random() > 0.01:
         return as_zip(damage)(rng, data)
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        name = archive.infolist()[0].filename.encode()
+    name = _members(data)[0][0].encode()
     size, packed = 400 << 20, bomb()
     crc = 0
     fields = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 0, crc, len(packed), size, len(name), 0)
@@ -422,13 +483,31 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     )
 
 
-def as_png(rng: random.Random, data: bytes) -> bytes:
-    """Chunks with right checksums and wrong contents."""
-    chunks, at = [], 8
+@cache
+def _zeros(count: int) -> bytes:
+    return zlib.compress(bytes(count), 1)
+
+
+@KEPT
+def _chunks(data: bytes) -> list[tuple[bytes, bytes]]:
+    found, at = [], 8
     while at + 12 <= len(data):
         size = int.from_bytes(data[at : at + 4], "big")
-        chunks.append([data[at + 4 : at + 8], data[at + 8 : at + 8 + size]])
+        found.append((data[at + 4 : at + 8], data[at + 8 : at + 8 + size]))
         at += 12 + size
+    return found
+
+
+def _unpacked(content: bytes) -> bytes:
+    try:
+        return zlib.decompress(content)
+    except zlib.error:  # another step damaged it before
+        return content
+
+
+def as_png(rng: random.Random, data: bytes) -> bytes:
+    """Chunks with right checksums and wrong contents."""
+    chunks = [list(chunk) for chunk in _chunks(data)]
     for _ in range(rng.choice((1, 1, 2))):
         place = rng.randrange(len(chunks))
         kind, content = chunks[place]
@@ -440,8 +519,10 @@ def as_png(rng: random.Random, data: bytes) -> bytes:
         elif how < 2:
             chunks[place][1] = damage(rng, content)
         elif how == 2 and kind == b"IDAT":
-            pixels = bytes(rng.choice((10, 10**5, 10**7)))
-            chunks[place][1] = zlib.compress(pixels, 1)
+            if rng.random() < 0.7:  # other filters and pixels, rightly compressed
+                chunks[place][1] = zlib.compress(damage(rng, _unpacked(content)), 1)
+            else:
+                chunks[place][1] = _zeros(rng.choice((10, 10**5, 10**7)))
         elif how == 3:
             chunks.insert(
                 place,
@@ -451,7 +532,7 @@ def as_png(rng: random.Random, data: bytes) -> bytes:
                 ],
             )
         elif how == 4:
-            text = b"name\x00\x00" + zlib.compress(bytes(10**7), 1)
+            text = b"name\x00\x00" + _zeros(10**7)
             chunks.insert(place, [rng.choice((b"zTXt", b"iCCP", b"iTXt")), text])
         else:
             del chunks[place]
@@ -504,7 +585,7 @@ def as_safetensors(rng: random.Random, data: bytes) -> bytes:
     if rng.random() < 0.4:
         return damage(rng, data)
     length = int.from_bytes(data[:8], "little")
-    header = json.dumps(tree(rng, json.loads(data[8 : 8 + length]))).encode()
+    header = json.dumps(tree(rng, _json(data[8 : 8 + length]))).encode()
     said = rng.choice((len(header), len(header), len(header), 2**26, 2**62))
     return said.to_bytes(8, "little") + header + data[8 + length :]
 

@@ -2,8 +2,9 @@
 
     PYTHONPATH=tests python -m fuzz.run --inputs 100000 --out fuzz-out [--only NAME] [--seed 0]
 
-Goes on where it was interrupted. Whatever escapes is kept in the folder: the damaged file, and a
-line in ``escapes.jsonl`` with the number that makes it again.
+The readers take turns of some seconds, so that all of them are about equally far whenever it is
+stopped. Goes on where it was interrupted. Whatever escapes is kept in the folder: the damaged file,
+and a line in ``escapes.jsonl`` with the number that makes it again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import mmap
 import os
 import resource
+import signal
 import struct
 import sys
 import tempfile
@@ -20,64 +22,105 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fuzz.cases import SECONDS, run_case
+from fuzz.cases import SECONDS, Bench, made
 from fuzz.targets import TARGETS, Target
 
 ADDRESS_SPACE = 6 << 30
 """Bytes that a worker may reserve beyond what it has at the start."""
-SAVED = 200
-"""Cases after which a worker writes down how far it is."""
-FRESH = {"next": 0, "refused": 0, "escapes": 0, "slowest": 0.0, "growth": 0}
+SAVED = 2.0
+"""Seconds after which a worker writes down how far it is."""
+MEMORY = Path("/dev/shm")
+"""Where the files are damaged, if the system has a file system in memory there."""
+PATIENCE = 30 * SECONDS
+"""Seconds for one case, and for making the files before the first, whoever has the processor."""
+FRESH = {
+    "next": 0,
+    "refused": 0,
+    "deep": 0,
+    "escapes": 0,
+    "slowest": 0.0,
+    "growth": 0,
+    "seconds": 0.0,
+    "cpu": 0.0,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="for each reader")
+    parser.add_argument("--inputs", type=int, default=100_000, help="for each reader")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="in all")
+    parser.add_argument("--turn", type=float, default=20.0, help="seconds of a reader at a time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("fuzz-out"))
     parser.add_argument("--only", action="append", default=[])
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    escapes = 0
-    print(f"{'reader':42}{'inputs':>8}{'refused':>9}{'escapes':>9}{'slowest':>10}{'growth':>10}")
-    for target in TARGETS:
-        if given.only and target.name not in given.only:
-            continue
-        state = fuzz(target, given.out, given.seed, given.inputs, given.seconds)
-        escapes += state["escapes"]
+    targets = [target for target in TARGETS if not given.only or target.name in given.only]
+    end = time.monotonic() + given.seconds
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes the folder
+    place = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=place) as name:
+        left = targets
+        while left and time.monotonic() < end:
+            left = [
+                target
+                for target in left
+                if time.monotonic() > end
+                or fuzz(target, Path(name), given.out, given.seed, given.inputs, given.turn)
+            ]
+    sys.exit(1 if table(targets, given.out, given.seed) else 0)
+
+
+def table(targets: list[Target], out: Path, seed: int) -> int:
+    """Print what was run; the number of escapes."""
+    print(
+        f"{'reader':46}{'inputs':>8}{'refused':>9}{'deep':>6}{'escapes':>9}{'slowest':>10}"
+        f"{'growth':>10}{'per CPU second':>16}"
+    )
+    states = [(target.name, _read_state(_state_path(target, out, seed))) for target in targets]
+    for name, state in states:
+        count = max(state["next"], 1)
         print(
-            f"{target.name:42}{state['next']:>8,}{state['refused']:>9,}{state['escapes']:>9,}"
-            f"{state['slowest']:>8.2f} s{state['growth'] / 2**20:>7.0f} MB",
-            flush=True,
+            f"{name:46}{state['next']:>8,}{state['refused'] / count:>9.0%}"
+            f"{state['deep'] / count:>6.0%}{state['escapes']:>9,}{state['slowest']:>8.2f} s"
+            f"{state['growth'] / 2**20:>7.0f} MB{count / max(state['cpu'], 1e-9):>16,.0f}"
         )
-    sys.exit(1 if escapes else 0)
+    total = {key: sum(state[key] for _, state in states) for key in FRESH}
+    print(
+        f"{total['next']:,} inputs, {total['escapes']:,} escapes, {total['cpu']:,.0f} CPU seconds"
+    )
+    return int(total["escapes"])
 
 
-def fuzz(target: Target, out: Path, seed: int, inputs: int, seconds: float) -> dict[str, Any]:
-    """All cases of one reader; a worker that dies is replaced, and its case is an escape."""
-    place = out / f"{target.name.replace('/', '_').replace(' ', '-')}-{seed}.json"
-    started = time.monotonic()
-    state = json.loads(place.read_text()) if place.exists() else dict(FRESH)
-    while state["next"] < inputs and time.monotonic() - started < seconds:
-        current = mmap.mmap(-1, 8)
-        current.write(struct.pack("q", state["next"]))
-        worker = os.fork()
-        if worker == 0:
-            left = seconds - (time.monotonic() - started)
-            _work(target, out, seed, inputs, left, place, current)
+def fuzz(target: Target, root: Path, out: Path, seed: int, inputs: int, seconds: float) -> bool:
+    """One turn of a reader; whether inputs are left. A worker that dies leaves its case behind."""
+    place = _state_path(target, out, seed)
+    state = _read_state(place)
+    if state["next"] >= inputs:
+        return False
+    current = mmap.mmap(-1, 8)
+    current.write(struct.pack("q", state["next"]))
+    worker = os.fork()
+    if worker == 0:
+        _work(target, root, out, seed, inputs, seconds, place, current)
+    try:
         status = _watch(worker, current)
-        case = struct.unpack("q", current[:])[0]
-        state = json.loads(place.read_text()) if place.exists() else dict(FRESH)
-        if status != 0:
-            state.update(next=case + 1, escapes=state["escapes"] + 1)
-            _keep(out, target, seed, case, f"the worker ended with {status}", "", b"")
-            place.write_text(json.dumps(state))
-    return state
+    except BaseException:  # Ctrl-C, or the end of the job
+        os.kill(worker, signal.SIGKILL)
+        raise
+    case = struct.unpack("q", current[:])[0]
+    state = _read_state(place)
+    if status != 0:
+        state.update(next=case + 1, escapes=state["escapes"] + 1)
+        name, content = _left_damaged(target, root)
+        _keep(out, target, seed, case, f"the worker ended with {status}", name, content)
+        _write_state(place, state)
+    return bool(state["next"] < inputs)
 
 
 def _work(
     target: Target,
+    root: Path,
     out: Path,
     seed: int,
     inputs: int,
@@ -92,27 +135,33 @@ def _work(
         os.dup2(null, 2)  # C libraries complain there
         used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
         resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))
-        state = json.loads(place.read_text()) if place.exists() else dict(FRESH)
-        end = time.monotonic() + seconds
-        with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
-            folder = Path(name)
-            target.make(folder)
-            target.read(folder)
+        state = _read_state(place)
+        folder = root / _file_name(target)
+        made(target, folder, root / f"{_file_name(target)}.valid")
+        with Bench(target, folder) as bench:
+            bench.find_first_checks()
+            now, cpu = time.monotonic(), time.process_time()
+            saved, end = now, now + seconds
             for case in range(state["next"], inputs):
                 current[:] = struct.pack("q", case)
-                found = run_case(target, folder, seed, case)
+                found = bench.run(seed, case)
                 state["next"] = case + 1
                 state["refused"] += found.refused
+                state["deep"] += found.deep
                 state["slowest"] = max(state["slowest"], found.seconds)
                 state["growth"] = max(state["growth"], found.growth)
                 if found.escape:
                     state["escapes"] += 1
                     _keep(out, target, seed, case, found.escape, found.file, found.content)
-                if case % SAVED == 0:
-                    place.write_text(json.dumps(state))
-                if time.monotonic() > end:
+                before, now = now, time.monotonic()
+                state["seconds"] += now - before
+                if now > saved + SAVED or now > end or case == inputs - 1:
+                    spent, cpu = time.process_time() - cpu, time.process_time()
+                    state["cpu"] += spent
+                    saved = now
+                    _write_state(place, state)
+                if now > end:
                     break
-        place.write_text(json.dumps(state))
         code = 0
     finally:
         os._exit(code)
@@ -127,12 +176,42 @@ def _watch(worker: int, current: mmap.mmap) -> int:
             return status
         if current[:] != seen:
             seen, since = current[:], time.monotonic()
-        # The first case comes after the files are made.
-        if time.monotonic() - since > 6 * SECONDS:
+        if time.monotonic() - since > PATIENCE:
             os.kill(worker, 9)
             os.waitpid(worker, 0)
             return 9
         time.sleep(0.05)
+
+
+def _left_damaged(target: Target, root: Path) -> tuple[str, bytes]:
+    """The file that a dead worker was reading."""
+    folder, valid = root / _file_name(target), root / f"{_file_name(target)}.valid"
+    for name in target.files:
+        path = folder / name
+        if path.exists() and (valid / name).exists():
+            content = path.read_bytes()
+            if content != (valid / name).read_bytes():
+                return name, content
+    return "", b""
+
+
+def _file_name(target: Target) -> str:
+    return target.name.replace("/", "_").replace(" ", "-")
+
+
+def _state_path(target: Target, out: Path, seed: int) -> Path:
+    return out / f"{_file_name(target)}-{seed}.json"
+
+
+def _read_state(place: Path) -> dict[str, Any]:
+    return {**FRESH, **(json.loads(place.read_text()) if place.exists() else {})}
+
+
+def _write_state(place: Path, state: dict[str, Any]) -> None:
+    """Whole or not at all: the process may be ended at any time."""
+    new = place.with_suffix(".new")
+    new.write_text(json.dumps(state))
+    new.replace(place)
 
 
 def _keep(
@@ -141,7 +220,7 @@ def _keep(
     line = {"reader": target.name, "seed": seed, "case": case, "file": file, "escape": escape}
     with open(out / "escapes.jsonl", "a") as log:
         log.write(json.dumps(line) + "\n")
-    name = f"{target.name.replace('/', '_').replace(' ', '-')}-{seed}-{case}"
+    name = f"{_file_name(target)}-{seed}-{case}"
     (out / f"{name}{Path(file).suffix}").write_bytes(content)
 
 

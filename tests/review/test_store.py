@@ -20,6 +20,7 @@ from csot.review.domain.ledger import CODES
 from csot.review.domain.session import Session
 from csot.review.domain.store import FILE, SCHEMA, LogEntry, Store
 from csot.runs import Run
+from fuzz.targets import make_run
 from report.sample_runs import rows_run, texts_run, write_run
 from review.serving import Client, Nursery
 
@@ -243,3 +244,14 @@ def test_a_new_class_has_the_kind_of_the_others(tmp_path: Path) -> None:
             session.new_class("cat")
     finally:
         session.close()
+
+
+def test_a_session_that_cannot_start_leaves_the_log_closed(tmp_path: Path) -> None:
+    """An open log keeps a second file beside it, and locks out the next session."""
+    make_run(tmp_path)
+    run = Run.open(tmp_path / "run")
+    (run.path / "features.npy").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=r"features\.npy") as kept:
+        Session(run, "ana")
+    assert kept.traceback  # what holds the session
+    assert not (run.path / "decisions.sqlite-wal").exists()

@@ -32,6 +32,12 @@ FORMATS = (
     *("PPM", "TGA", "JPEG2000", "AVIF", "ICO", "PCX", "DIB", "SGI", "QOI"),
 )
 """Not EPS and the like, for which Pillow starts other programs."""
+MAX_SCANS = 100
+"""Of a progressive JPEG, which decodes all of its pixels once for each; cameras and programs write
+about ten."""
+MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
+"""Of a segment of a JPEG, after the pixels of a scan."""
+START_OF_SCAN = 0xDA
 BAND = 256
 """Lines of a picture that are worked on at once."""
 OUTSIDE = "it lies outside of the data folder"
@@ -144,8 +150,21 @@ def decoded(source: Path | bytes, side: int) -> Iterator[Image]:
                     f"the picture has {image.width} x {image.height} pixels: more than "
                     f"{MAX_PIXELS // 10**6} million are not decoded; make it smaller"
                 )
+            if image.info.get("progressive") and _has_many_scans(source):
+                raise PictureError(f"a JPEG of more than {MAX_SCANS} scans is not decoded")
             image.load()
             yield image
+
+
+def _has_many_scans(source: Path | bytes) -> bool:
+    """Whether a JPEG has more than MAX_SCANS scans."""
+    content = source if isinstance(source, bytes) else read_file(source.resolve())
+    scans, at = 0, 2
+    while (found := MARKER.search(content, at)) is not None and scans <= MAX_SCANS:
+        scans += content[found.start() + 1] == START_OF_SCAN
+        length = int.from_bytes(content[found.end() : found.end() + 2], "big")
+        at = found.end() + max(length, 2)
+    return scans > MAX_SCANS
 
 
 def stretched(image: Image) -> Image:
@@ -155,7 +174,7 @@ def stretched(image: Image) -> Image:
     """
     from PIL import Image as images
 
-    bands = [(0, top, image.width, min(top + BAND, image.height)) for top in _tops(image)]
+    bands = _bands(image)
     values = (_finite(image.crop(box)) for box in bands)
     extremes = [(float(part.min()), float(part.max())) for part in values if part.size]
     low, high = min(least for least, _ in extremes), max(most for _, most in extremes)
@@ -167,17 +186,20 @@ def stretched(image: Image) -> Image:
 
 
 def on_white(image: Image) -> Image:
-    """Without transparency: transparent pixels become white."""
+    """Without transparency: transparent pixels become white. Band by band, as in `stretched`."""
     from PIL import Image as images
 
-    layer = image.convert("RGBA")
-    white = images.new("RGB", layer.size, "white")
-    white.paste(layer, mask=layer.getchannel("A"))
-    return white
+    result = images.new("RGB", image.size, "white")
+    for box in _bands(image):
+        layer = image.crop(box).convert("RGBA")
+        result.paste(layer, box, mask=layer.getchannel("A"))
+    return result
 
 
-def _tops(image: Image) -> range:
-    return range(0, image.height, BAND)
+def _bands(image: Image) -> list[tuple[int, int, int, int]]:
+    """Boxes of at most BAND lines that make up the picture."""
+    tops = range(0, image.height, BAND)
+    return [(0, top, image.width, min(top + BAND, image.height)) for top in tops]
 
 
 def _finite(part: Image) -> npt.NDArray[np.float64]:
@@ -197,8 +219,8 @@ def open_rgb(path: Path, side: int) -> Image:
     # JPEG decodes straight to a smaller size, many times faster.
     with decoded(path, 2 * side) as image, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # odd metadata
-        upright: Image = operations.exif_transpose(image)
-        return _as_rgb(upright)
+        operations.exif_transpose(image, in_place=True)
+        return _as_rgb(image)
 
 
 def _as_rgb(image: Image) -> Image:

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from csot._core.errors import FileError, clip, reason
-from csot._core.files import atomic_write
+from csot._core.files import atomic_write, open_zip, read_member
 from csot.clean.explanation import ChosenExplanation, Explanation
 from csot.clean.features import Basis, Units
 from csot.clean.members.fourier import FourierMap, FourierPredictor
@@ -33,6 +33,7 @@ from csot.clean.verdicts import ClassDistances, Rules
 HEADER = "header"
 NUMERIC = "biufMmU"
 """Kinds of NumPy types that are stored as they are."""
+MOST_FEATURES = 10_000_000
 Types = Mapping[str, type[Any]]
 
 
@@ -47,16 +48,16 @@ def write_archive(path: Path, kind: str, version: int, value: Any, types: Types)
 
 def read_archive(path: Path, kind: str, version: int, types: Types) -> Any:
     """The value; ValueError, naming the file, if it is damaged or something else."""
-    with open(path, "rb") as file:
+    path.stat()  # a missing file is an error of its own
+    what = f"a saved {kind}, or it is damaged"
+    with open_zip(path, what) as archive:
         try:
-            loaded = np.load(file, allow_pickle=False)
-            arrays = {name: loaded[name] for name in loaded.files}
+            names = [Path(name).stem for name in archive.namelist()]
+            arrays = {name: read_member(archive, name, path) for name in names}
             tree = json.loads(arrays[HEADER].tobytes())
             found, number = tree["kind"], tree["version"]
         except Exception as error:  # a damaged file can fail anywhere in the readers
-            raise FileError(
-                f"{path} is not a saved {kind}, or it is damaged: {reason(error, path)}"
-            ) from error
+            raise FileError(f"{path} is not {what}: {reason(error, path)}") from error
     if found != kind:
         raise FileError(f"{path} is a saved {clip(str(found))}, not a {kind}")
     if number != version:
@@ -176,8 +177,11 @@ class _Unpacker:
             table = pd.DataFrame(dict(enumerate(columns)), index=index)
             return table.set_axis(self.unpack(node["columns"]), axis=1)
         if "range" in node:
-            start, stop, step = node["range"]
-            return pd.RangeIndex(start, stop, step, name=self.unpack(node["name"]))
+            rows = range(*node["range"])
+            # A range takes no room in the file; the rows that it numbers do.
+            if len(rows) > sum(array.nbytes for array in self._arrays.values()):
+                raise ValueError(f"a table of {len(rows):,} rows")
+            return pd.RangeIndex(rows, name=self.unpack(node["name"]))
         values, name, dtype = self.unpack(node["values"]), self.unpack(node["name"]), node["dtype"]
         if "of" in node:
             return pd.Series(values, index=self.unpack(node["of"]), name=name, dtype=dtype)
@@ -264,6 +268,8 @@ def _check(state: dict[str, Any]) -> None:
     """One row of zeros goes through every part, so shapes and types fit together."""
     n_classes, n_rows = len(state["classes_"]), len(state["findings_"])
     model, units = state["model_"], state["units_"]
+    if state["n_features_in_"] > MOST_FEATURES:
+        raise ValueError(f"{state['n_features_in_']:,} features")
     zeros = np.zeros((1, state["n_features_in_"]))
     with torch.no_grad():
         rows = torch.from_numpy(units(zeros, np.float64))

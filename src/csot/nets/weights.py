@@ -7,12 +7,15 @@ in them is executed.
 
 from __future__ import annotations
 
+import io
+import pickletools
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
@@ -149,6 +152,12 @@ HEADER = 32 << 20
 VALUES = 2_000_000
 """Numbers, texts and tensors of a file; a long training run has ten thousand."""
 DEPTH = 64
+LONG_INTEGERS = 1000
+"""Integers of 8 bytes and more; states of random generators have a few. As keys they can all have
+the same hash, and take quadratic time."""
+LONG_PATTERN = re.compile(rb"\x8a[\x08-\xff]")
+"""How a pickle of torch writes them; other bytes can look the same."""
+LEGACY_PICKLES = 5
 REPEATS = 4
 """How often a byte of the file may occur in its tensors, as tensors may share memory."""
 
@@ -183,14 +192,32 @@ def read_torch(path: Path, legacy: bool = False) -> Any:
             with open_zip(path, what) as archive:
                 if any(info.compress_type for info in archive.infolist()):
                     raise FileError(f"{path} is compressed, which torch.save never does")
+                for info in archive.infolist():
+                    if info.filename.endswith("data.pkl"):
+                        content = archive.read(info)
+                        if len(LONG_PATTERN.findall(content)) > LONG_INTEGERS:
+                            _check_integers(io.BytesIO(content), 1)
         elif not legacy:
             raise ValueError("it is not a zip archive")
+        else:
+            with open(path, "rb") as file:
+                _check_integers(file, LEGACY_PICKLES)
         try:
             value = torch.load(path, map_location="cpu", weights_only=True)
         except UnpicklingError as error:  # its own message recommends executing the file
             raise ValueError("it is damaged, or holds more than tensors and numbers") from error
         _Checked(path, REPEATS * size).check(value, DEPTH)
         return value
+
+
+def _check_integers(file: IO[bytes], pickles: int) -> None:
+    """Refuse many long integers in the first ``pickles`` of the file."""
+    count = 0
+    for _ in range(pickles):
+        for opcode, argument, _ in pickletools.genops(file):
+            count += opcode.name == "LONG1" and abs(int(argument or 0)) >= 1 << 55
+            if count > LONG_INTEGERS:
+                raise ValueError(f"it holds more than {LONG_INTEGERS:,} long integers")
 
 
 class _Checked:

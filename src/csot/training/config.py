@@ -26,6 +26,12 @@ NODES = 200_000
 DEPTH = 50
 SCALAR = 20_000
 """Characters of one value: parsing long numbers of YAML 1.1 takes quadratic time."""
+NUMBER = 1000
+"""Characters of a number; Python does not print integers of more than 4,300 digits."""
+NUMBER_KEY = 18
+"""Characters of a number that is a key: longer ones can all have the same hash, and take quadratic
+time."""
+TEXT = "tag:yaml.org,2002:str"
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -73,10 +79,19 @@ def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
         parts: list[yaml.Node] = []
         if isinstance(node, yaml.MappingNode):
             parts = [part for pair in node.value for part in pair]
+            for key, _ in node.value:
+                _check_number(key, NUMBER_KEY)
         elif isinstance(node, yaml.SequenceNode):
             parts = node.value
+        else:
+            _check_number(node, NUMBER)
         known[id(node)] = 1 + sum(_expanded(part, known) for part in parts)
     return known[id(node)]
+
+
+def _check_number(node: yaml.Node, limit: int) -> None:
+    if isinstance(node, yaml.ScalarNode) and node.tag != TEXT and len(node.value) > limit:
+        raise ValueError(f"a number of {len(node.value):,} characters")
 
 
 WIDEST = 65_536

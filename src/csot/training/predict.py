@@ -130,7 +130,10 @@ class Predictor:
     def __call__(self, inputs: Inputs) -> Predicted:
         """Predict the labels of inputs; `csot.data.read_inputs` reads them."""
         evaluator = Evaluator(self._plain, self._batch, self._device, Ranks())
-        log_probs = evaluator.log_probs(self._method, self._method.predict, inputs.samples)
+        try:
+            log_probs = evaluator.log_probs(self._method, self._method.predict, inputs.samples)
+        except FloatingPointError as error:
+            raise FloatingPointError(f"{self._path}: {error}") from error
         labels = inputs.labels
         known = labels is not None and bool((labels >= 0).any())
         return Predicted(

@@ -68,6 +68,16 @@ class TableFeatures:
 
         Columns that look like ids, postal codes or running text are used only if they are chosen.
         """
+        return TableFeatures.fit_encode(table, chosen, without, where)[0]
+
+    @staticmethod
+    def fit_encode(
+        table: pd.DataFrame,
+        chosen: Sequence[str] | None = None,
+        without: Collection[str | None] = (),
+        where: str = "the table",
+    ) -> tuple[TableFeatures, Floats]:
+        """`fit`, and what `encode` gives for the same table: its cells are parsed once."""
         names = [str(name) for name in table.columns if name not in without]
         found = [
             kind_of(table[name], name, chosen is not None, where) for name in (chosen or names)
@@ -78,10 +88,11 @@ class TableFeatures:
             ignored = [Ignored(name, NOT_CHOSEN) for name in names if name not in chosen]
         made = TableFeatures(used, ignored)
         if not used:
-            return made
+            return made, np.empty((len(table), 0))
         made = made._with_categories(table)
         made = made._with_medians(table, where)
-        return made._with_scale(made.encode(table, where))
+        encoded = made.encode(table, where)
+        return made._with_scale(encoded), encoded
 
     @property
     def names(self) -> list[str]:
@@ -123,7 +134,7 @@ class TableFeatures:
         parsed = self._parsed(table, where)
         if self.is_plain and not parsed.isna().to_numpy().any():
             return parsed.to_numpy(dtype=np.float64)
-        found = self._transformer().transform(parsed)
+        found = self._transformer().transform(_numbered(parsed))
         cycles = [cells.date_parts(parsed[one.name].to_numpy()) for one in self.of_kind("date")]
         lists = [self._matrix(table, one, where) for one in self.of_kind("embedding")]
         return np.concatenate([np.asarray(found, dtype=np.float64), *cycles, *lists], axis=1)
@@ -221,7 +232,7 @@ class TableFeatures:
         So nothing but numbers and words has to be saved, and nothing depends on what scikit-learn
         keeps in its private attributes.
         """
-        numbers, words = list(self.medians), list(self.categories)
+        numbers = list(self.medians)
         present = pd.Series(self.medians, index=numbers, dtype=np.float64)
         absent = present.where(~present.index.isin(self.flagged))
         rows = [present.to_numpy(), absent.to_numpy()]
@@ -238,9 +249,11 @@ class TableFeatures:
             min_frequency=2, handle_unknown="infrequent_if_exist", sparse_output=False
         )
         imputer = SimpleImputer(strategy="median", add_indicator=True)
-        return ColumnTransformer([("numbers", imputer, numbers), ("words", encoder, words)]).fit(
-            made
-        )
+        named = _numbered(made)
+        parts = list(named.columns[: len(numbers)]), list(named.columns[len(numbers) :])
+        return ColumnTransformer(
+            [("numbers", imputer, parts[0]), ("words", encoder, parts[1])]
+        ).fit(named)
 
     def _parsed(self, table: pd.DataFrame, where: str) -> pd.DataFrame:
         """Numbers, days and words, one column each."""
@@ -284,6 +297,11 @@ def balance(block: npt.NDArray[Any], variance: float) -> float:
     """What to divide `block` (N, D) by so that its columns have together that `variance`."""
     own = float(np.asarray(block, dtype=np.float64).var(0).sum())
     return float(np.sqrt(own / variance)) if own > 0 and variance > 0 else 1.0
+
+
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns named by their position: NumPy cuts NUL characters off the end of a name."""
+    return frame.set_axis([f"c{place}" for place in range(frame.shape[1])], axis=1)
 
 
 def _category_texts(column: pd.Series[Any]) -> list[str]:

@@ -157,10 +157,11 @@ def _with_features(
     medium = columns.text or columns.image
     beside = [] if medium is None else [f"{medium} ({'text' if columns.text else 'image'})"]
     table = data.table.loc[data.ids] if len(data.ids) < len(data.table) else data.table
+    encoded = None
     if fitted is None:
         if medium is not None and columns.features is None:
             return replace(data, uses=f"uses {beside[0]}")
-        fitted = TableFeatures.fit(table, columns.features, columns.named, where)
+        fitted, encoded = TableFeatures.fit_encode(table, columns.features, columns.named, where)
     if not fitted.used:
         raise DataError(
             f"{where} has no column to judge the labels by: it "
@@ -169,7 +170,7 @@ def _with_features(
         )
     return replace(
         data,
-        features=fitted.encode(table, where),
+        features=fitted.encode(table, where) if encoded is None else encoded,
         feature_columns=fitted.names,
         table_features=fitted,
         uses=fitted.line(beside),

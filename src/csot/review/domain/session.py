@@ -175,13 +175,13 @@ class Session:
         try:
             self.store.claim(self.catalogue.source, same_data)
             self.ledger = Ledger(self.catalogue, self.store)
+            self.samples = RowDetails(self.catalogue)
+            self.pictures = Containment(run.image_root, allow_outside)
+            self.selector = Selector(self.catalogue)
+            self.auditing = Auditing(self.catalogue)
         except BaseException:
             self.store.close()
             raise
-        self.samples = RowDetails(self.catalogue)
-        self.pictures = Containment(run.image_root, allow_outside)
-        self.selector = Selector(self.catalogue)
-        self.auditing = Auditing(self.catalogue)
         self.lock = threading.RLock()
 
     @property

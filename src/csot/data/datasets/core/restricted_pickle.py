@@ -28,6 +28,8 @@ DEPTH = 32
 """Lists within lists; official files have two levels."""
 NUMBERS = re.compile(r"[biuf][0-9]{1,2}")
 KEYS = (str, bytes, int, float, bool, type(None))
+LARGEST_KEY = 1 << 60
+"""Of the keys of a dict: larger integers can all have the same hash, and take quadratic time."""
 PLAIN = (*KEYS, np.generic)
 MARK = object()
 
@@ -189,6 +191,8 @@ class _Machine:
             raise Refused(f"more than {STEPS:,} values, where official files have some 350,000")
 
     def _put(self, index: Any) -> None:
+        if index > LARGEST_KEY:
+            raise Refused(f"a memory of more than {LARGEST_KEY:,} places")
         self._memory[index] = self._stack[-1]
 
     def _drop(self) -> None:
@@ -220,6 +224,8 @@ class _Machine:
         # Hashing nested tuples overflows the stack of the interpreter.
         if not all(type(key) in KEYS for key in keys):
             raise Refused("a dict whose keys are not text or numbers")
+        if any(type(key) is int and abs(key) > LARGEST_KEY for key in keys):
+            raise Refused(f"a dict with a key beyond {LARGEST_KEY:,}")
         target.update(zip(keys, items[1::2], strict=True))
         self._stack.append(target)
 
