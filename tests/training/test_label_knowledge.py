@@ -55,8 +55,12 @@ def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_verified_rows_are_final(verified: Path, tmp_path: Path) -> None:
+    header, *lines = verified.read_text().splitlines(keepends=True)
+    files = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    for path, some in zip(files, (lines[:3], lines[2:]), strict=True):
+        path.write_text("".join([header, *some]))
     run = train(
-        planted(), out=tmp_path / "run", settings=QUICK, source=Source(verified=verified)
+        planted(), out=tmp_path / "run", settings=QUICK, source=Source(verified=files)
     ).findings
     rows = run.loc[["row 0", "row 1", "row 50", "row 119"]]
     truth = [CLASSES[int(planted().true_labels[row])] for row in (0, 1, 50, 119)]  # type: ignore[index]
