@@ -187,7 +187,7 @@ def _are_rounded(columns: npt.NDArray[np.float32], value: Integers) -> bool:
         if steps[:, k].max() > 1
     ]
     equal = _pairs_within(np.bincount(value))
-    return bool(equal < 2 * np.mean(neighbours or [0.0]))
+    return bool(equal < 2 * np.mean(neighbours or [0]))
 
 
 def _pairs_one_step_apart(others: Integers, steps: Integers) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot._core.atomic import atomic_write
+from csot._core.errors import listed
 from csot.runs.findings import CONFIDENCE, PREDICTED
 from csot.runs.tables import write_csv, write_parquet
 
+SHOWN_ROWS, SHOWN_CLASSES = 5, 6
+"""In a notebook, and in the representation."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Predicted:
-    """Predictions for M inputs.
+    """Predictions for M inputs; ``table()`` is a DataFrame of them.
 
     Attributes
     ----------
@@ -34,6 +39,26 @@ class Predicted:
     probabilities: npt.NDArray[np.float32]
     epoch: int | None = None
     accuracy: float | None = None
+
+    def __repr__(self) -> str:
+        """One line: `Predicted(300 rows; classes cat, dog; mean confidence 0.93)`."""
+        facts = [f"{len(self.ids):,} rows", f"classes {listed(self.class_names, SHOWN_CLASSES)}"]
+        if len(self.ids):
+            facts.append(f"mean confidence {self.probabilities.max(1).mean():.2f}")
+        if self.accuracy is not None:
+            facts.append(f"accuracy {self.accuracy:.2%}")
+        if self.epoch is not None:
+            facts.append(f"epoch {self.epoch}")
+        return f"Predicted({'; '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: that line and the first rows."""
+        rows = slice(0, SHOWN_ROWS)
+        first = replace(self, ids=self.ids[rows], probabilities=self.probabilities[rows])
+        shown = first.table().iloc[:, : 3 + SHOWN_CLASSES]
+        return (
+            f"<p>{escape(repr(self))}</p>{shown.to_html(index=False, float_format='{:.3f}'.format)}"
+        )
 
     def table(self) -> pd.DataFrame:
         """Return a table: id, predicted_label, confidence, and prob_<class> per class."""

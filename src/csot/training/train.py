@@ -58,7 +58,7 @@ class Trained:
     """
 
     path: Path
-    summary: dict[str, Any]
+    summary: dict[str, Any] = field(repr=False)
     history: pd.DataFrame = field(repr=False)
     findings: pd.DataFrame = field(repr=False)
 
