@@ -49,12 +49,14 @@ class Case:
     noise: float
     columns: int
     """The first so many of the data; the rest is left out."""
+    rows: int | None = None
+    """So many at random, other ones for each seed; by default all."""
 
 
 CASES = (
     Case("breast cancer", load_breast_cancer, 0.3, 12),
     Case("wine", load_wine, 0.2, 13),
-    Case("digits", load_digits, 0.3, 64),
+    Case("digits", load_digits, 0.3, 64, rows=600),
 )
 
 
@@ -72,6 +74,9 @@ class Made:
 def make(case: Case, rng: np.random.Generator) -> Made:
     """Every third column is a category; one each is a date, money and a percentage."""
     values, target = case.load(return_X_y=True)
+    if case.rows is not None:
+        chosen = rng.permutation(len(values))[: case.rows]
+        values, target = values[chosen], target[chosen]
     values = values[:, : case.columns]
     values = values[:, values.std(0) > 0]
     n, d = values.shape

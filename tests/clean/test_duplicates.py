@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from csot.clean import LabelCleaner
 from csot.clean.duplicates import (
@@ -108,6 +108,47 @@ CONTINUOUS = {
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_chance_pairs_are_few(name: str) -> None:
     assert (groups_of(CONTINUOUS[name]) >= 0).sum() <= 6
+
+
+def scaled(x: np.ndarray) -> np.ndarray:
+    return (x - x.mean(0)) / x.std(0)
+
+
+IRIS, WINE, CANCER = (load().data for load in (load_iris, load_wine, load_breast_cancer))
+ROUNDED = {
+    "iris": IRIS,
+    "iris, three columns": IRIS[:, :3],
+    "iris, two columns": IRIS[:, :2],
+    "wine": WINE,
+    "wine, three columns": WINE[:, :3],
+    "breast cancer": CANCER,
+    "breast cancer, three columns in whole numbers": CANCER[:, :3].round(),
+    "age, price, city": np.c_[
+        RNG.integers(20, 70, 200), RNG.gamma(2, 20, 200).round(), np.eye(4)[RNG.integers(0, 4, 200)]
+    ],
+    "age, price, city, month": np.c_[
+        RNG.integers(20, 70, 200),
+        RNG.gamma(2, 2000, 200).round(2),
+        np.eye(4)[RNG.integers(0, 4, 200)],
+        np.eye(12)[RNG.integers(0, 12, 200)],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rows_of_few_or_rounded_columns_are_close_by_chance(name: str) -> None:
+    assert (groups_of(scaled(ROUNDED[name])) >= 0).sum() <= 2
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "breast cancer"])
+@pytest.mark.parametrize("jitter", [0.0, 0.002])
+def test_planted_copies_of_table_rows(name: str, jitter: float) -> None:
+    x = scaled(ROUNDED[name])
+    rows = np.random.default_rng(0).permutation(len(x))[:20]
+    found = groups_of(with_copies(x, rows, jitter))
+    copies = np.arange(len(x), len(x) + len(rows))
+    assert ((found[rows] == found[copies]) & (found[rows] >= 0)).mean() >= 0.9
+    assert (found >= 0).sum() <= 2 * len(rows) + 4
 
 
 def test_a_common_value_is_not_a_group() -> None:

@@ -151,11 +151,12 @@ def test_image_folder(folder: Path, digits: Digits) -> None:
     checked = pd.DataFrame(
         {"id": [names[k] for k in wrong] + ["gone.png"], "label": [*digits.truth[wrong], 1]}
     )
-    checked.to_csv(folder / "verified.csv", index=False)
-    result = csot(*command, "--verified", "verified.csv", "--quiet")
+    checked[:5].to_csv(folder / "first.csv", index=False)
+    checked[3:].to_csv(folder / "second.csv", index=False)
+    result = csot(*command, "--verified", "first.csv", "--verified", "second.csv", "--quiet")
     assert result.exit_code == 0, result.output
     assert result.stdout == ""
-    assert "1 of 21 verified ids are not in the data; first 'gone.png'" in result.stderr
+    assert "1 of 18 verified ids are not in the data; first 'gone.png'" in result.stderr
     assert (folder / "calls.txt").read_text() == calls
     findings = pd.read_csv(folder / "run" / "findings.csv", index_col="id")
     right = findings.loc[[names[k] for k in wrong], "corrected_label"]
@@ -368,6 +369,10 @@ def test_a_folder_that_is_no_run_is_left_alone(folder: Path) -> None:
         (["t.csv", "--label", "label", "--embedder", "x:y"], "is for images and texts"),
         (["d.npz", "--label", "label"], "is not a table"),
         (["d.npz", "--verified", "none.csv"], "none.csv does not exist (--verified)"),
+        (
+            ["d.npz", "--verified", "v.csv", "--verified", "w.csv"],
+            "id '1' has two verified labels: 1 in v.csv and 0 in w.csv (--verified): keep one",
+        ),
         (["d.npz", "--class-prior", "0=1"], "--class-prior lacks the classes 1"),
         (["d.npz", "--class-prior", "0=1,1=x"], "'1=x' is not name=share"),
         (["d.npz", "--class-prior", "0=1,1"], "'1' is not name=share"),
@@ -380,6 +385,8 @@ def test_errors_are_one_line_and_leave_nothing(
 ) -> None:
     small_npz(folder)
     (folder / "t.csv").write_text("text,label\nx,a\ny,b\nz,a\nw,b\n")
+    (folder / "v.csv").write_text("id,label\n0,0\n1,1\n")
+    (folder / "w.csv").write_text("id,label\n0,0\n1,0\n")
     assert message in fails("clean", *arguments, "--out", "run")
     assert not (folder / "run").exists()
 

@@ -50,6 +50,23 @@ def test_unusable_files(tmp_path: Path, text: str, message: str) -> None:
         read_verified(path, data(tmp_path))
 
 
+def test_several_files_are_merged(tmp_path: Path) -> None:
+    review, sheet = tmp_path / "review.csv", tmp_path / "sheet.csv"
+    review.write_text("id,label\n2,10\n0,3\n")
+    sheet.write_text("id,verified_label\n0,3\n1,\n3,10\n")
+    merged = read_verified([review, str(sheet), review], data(tmp_path))
+    assert merged.tolist() == [3, None, 10, 10]
+
+
+def test_files_that_contradict_each_other(tmp_path: Path) -> None:
+    review, sheet = tmp_path / "review.csv", tmp_path / "sheet.csv"
+    review.write_text("id,label\n2,10\n0,3\n")
+    sheet.write_text("id,verified_label\n0,10\n")
+    message = r"id '0' has two verified labels: 3 in .*review\.csv and 10 in .*sheet\.csv"
+    with pytest.raises(DataError, match=message):
+        read_verified([review, sheet], data(tmp_path))
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"does not exist \(`verified`\)"):
         read_verified(tmp_path / "none.csv", data(tmp_path))

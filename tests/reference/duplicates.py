@@ -16,6 +16,18 @@ def near_duplicate_pairs(rows: npt.NDArray[np.float64], farthest: float) -> set[
     middle, outer = ordered[:, K // 2 - 1], ordered[:, K - 1]
     dimension = np.log(2) / np.median(np.log(outer / middle))
     radius = min(farthest, (n * (K - 1)) ** (-1 / dimension))
+    while True:
+        found = pairs_within(distance, outer, radius)
+        more = pairs_within(distance, outer, 2 * radius)
+        if not found or 2 * radius > farthest or len(found) >= 2 * (len(more) - len(found)):
+            return found
+        radius /= 2
+
+
+def pairs_within(
+    distance: npt.NDArray[np.float64], outer: npt.NDArray[np.float64], radius: float
+) -> set[tuple[int, int]]:
+    n = len(distance)
     return {
         (i, j)
         for i in range(n)

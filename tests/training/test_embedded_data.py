@@ -197,7 +197,7 @@ def test_a_plain_table_needs_no_preset(place: Path, tmp_path: Path) -> None:
     arguments = ("--label", "stars", "--features", "price", "--out", tmp_path / "run", *OPTIONS)
     result = command("train", place / "reviews.csv", *arguments)
     assert result.exit_code == 0, result.output
-    assert "preset features" in result.stdout
+    assert "preset tables" in result.stdout
     # The price says nothing about the stars, and the gate says so.
     assert "does not predict held-out labels" in result.stderr
 

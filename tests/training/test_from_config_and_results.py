@@ -19,7 +19,13 @@ from csot.data.samples import InMemory
 from csot.methods.core.contract import Judgement, Split
 from csot.runs.findings import check_findings
 from csot.runs.summary import measured_accuracies
-from csot.training.config import OptimiserConfig, RunConfig, ScheduleConfig, learning_rate
+from csot.training.config import (
+    OptimiserConfig,
+    RunConfig,
+    ScheduleConfig,
+    TrainingConfig,
+    learning_rate,
+)
 from csot.training.evaluate import accuracy, average_statistics, split_accuracy
 from csot.training.from_config import (
     balanced_subset,
@@ -81,12 +87,13 @@ def test_optimisers() -> None:
 def test_held_out_rows_have_labels() -> None:
     labels = torch.arange(100) % 4
     labels[::5] = -1
-    rows = rows_to_train_on(labels, 0.25, generator_for(0, 1))
+    rows = rows_to_train_on(labels, TrainingConfig(holdout=0.25), generator_for(0, 1))
     held = sorted(set(range(100)) - set(rows.tolist()))
     assert len(held) == 20
     assert (labels[held] >= 0).all()
     assert rows.tolist() == sorted(rows.tolist())
-    assert rows_to_train_on(labels, 0.0, generator_for(0, 1)).tolist() == list(range(100))
+    kept = rows_to_train_on(labels, TrainingConfig(), generator_for(0, 1))
+    assert kept.tolist() == list(range(100))
 
 
 def test_streams_of_random_numbers_differ() -> None:

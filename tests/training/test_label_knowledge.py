@@ -16,6 +16,7 @@ import csot
 from csot.data import Columns, DataError
 from csot.methods.csot import WARMUP
 from csot.training import Source, train
+from csot.training.config import TrainingConfig
 from csot.training.from_config import rows_to_train_on
 from csot.training.label_knowledge import (
     CleanedRun,
@@ -55,8 +56,12 @@ def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_verified_rows_are_final(verified: Path, tmp_path: Path) -> None:
+    header, *lines = verified.read_text().splitlines(keepends=True)
+    files = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    for path, some in zip(files, (lines[:3], lines[2:]), strict=True):
+        path.write_text("".join([header, *some]))
     run = train(
-        planted(), out=tmp_path / "run", settings=QUICK, source=Source(verified=verified)
+        planted(), out=tmp_path / "run", settings=QUICK, source=Source(verified=files)
     ).findings
     rows = run.loc[["row 0", "row 1", "row 50", "row 119"]]
     truth = [CLASSES[int(planted().true_labels[row])] for row in (0, 1, 50, 119)]  # type: ignore[index]
@@ -102,16 +107,25 @@ def test_verified_rows_are_trained_on_their_labels() -> None:
     assert posterior[5].tolist() == pytest.approx([1 / 3] * 3)
     for seed in range(5):
         generator = torch.Generator().manual_seed(seed)
-        rows = rows_to_train_on(unverified(data), 0.4, generator).tolist()
+        rows = rows_to_train_on(unverified(data), TrainingConfig(holdout=0.4), generator).tolist()
         assert {0, 1} <= set(rows)
 
 
 @pytest.mark.parametrize(
-    ("rows", "share", "least", "held"),
-    [(1000, 0.05, 200, 200), (500, 0.05, 200, 100), (8000, 0.05, 200, 400), (50, 0.1, 0, 5)],
+    ("rows", "share", "least", "most", "held"),
+    [
+        (1000, 0.05, 200, 0.2, 200),
+        (500, 0.05, 200, 0.2, 100),
+        (500, 0.05, 200, 0.35, 175),
+        (8000, 0.05, 200, 0.2, 400),
+        (50, 0.1, 0, 0.2, 5),
+    ],
 )
-def test_enough_rows_are_held_out(rows: int, share: float, least: int, held: int) -> None:
-    kept = rows_to_train_on(torch.zeros(rows, dtype=torch.int64), share, torch.Generator(), least)
+def test_enough_rows_are_held_out(
+    rows: int, share: float, least: int, most: float, held: int
+) -> None:
+    config = TrainingConfig(holdout=share, holdout_least=least, holdout_most=most)
+    kept = rows_to_train_on(torch.zeros(rows, dtype=torch.int64), config, torch.Generator())
     assert rows - len(kept) == held
 
 

@@ -25,6 +25,7 @@ from csot.data import (
     DataError,
 )
 from csot.data.readers.read_data import is_frame
+from csot.data.readers.verified import as_paths
 from csot.embed.preparation import (
     Progress,
 )
@@ -129,7 +130,7 @@ def clean_dataset(
     annotator: str | None = None,
     root: str | Path | None = None,
     embedder: str | None = None,
-    verified: str | Path | None = None,
+    verified: str | Path | Sequence[str | Path] | None = None,
     votes: str | Path | None = None,
     class_prior: ClassPrior | None = None,
     duplicates: str = "group",
@@ -167,9 +168,11 @@ def clean_dataset(
     embedder : str, optional
         Turns images or texts into features: `efficientnet-lite0`, `hf:NAME`, or
         `package.module:callable`.
-    verified, votes : path, optional
-        CSV files of decisions that are final (id, label), and of more opinions (id, annotator,
-        label); or exports of Label Studio.
+    verified : path or sequence of paths, optional
+        CSV files of decisions that are final (id, label), or exports of Label Studio. Several files
+        are merged; a row with two different labels is an error.
+    votes : path, optional
+        The same of more opinions (id, annotator, label).
     class_prior : "uniform" or mapping, optional
         True shares of the classes, by name.
     duplicates : "group" or "ignore"
@@ -220,7 +223,7 @@ def clean_dataset(
         ),
         root=_path(root),
         embedder=embedder,
-        verified=_path(verified),
+        verified=as_paths(verified),
         votes=_path(votes),
         class_prior=class_prior,
         duplicates=duplicates,

@@ -3,7 +3,8 @@
 A copy of a row carries the same label, right or wrong, so a model trained on the copy confirms it.
 
 Exact copies are rows with equal features. In discrete features, such as a table of three
-categories, equal rows are common by chance and are not copies; see `_are_copies`.
+categories, or of a few rounded numbers, equal rows are common by chance and are not copies; see
+`_are_copies`.
 
 Rows i and j are near-duplicates if  d_ij <= r min(s_i, s_j),  s_i the distance from i to its
 K-th nearest neighbour. In a neighbourhood of even density and dimension m, (d_j / d_K)^m is
@@ -12,7 +13,10 @@ distributed as the j-th of K - 1 uniform order statistics, which gives
     m = log 2 / median log(d_K / d_(K/2))        as Beta(K/2, K/2) has the median 1/2
     r = (N (K - 1))^(-1/m), at most 1/4          at most one pair is expected by chance
 
-so that in few dimensions, where some points are always close, only next to equal rows count.
+so that in few dimensions, where some points are always close, only next to equal rows count. Where
+density is uneven, as in a table of categories and numbers, that is not enough, but chance pairs
+have no gap: at least as many lie between r and 2 r as below r. So r is halved until the pairs below
+it are at least twice as many as those between r and 2 r, that is, until half of them are copies.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ COMMON = 4
 """A row that occurs more often than this is a value of discrete features if most rows do."""
 LARGEST_SHARE = 0.01
 """Larger groups, but at least K rows, are not formed: chains, or a value such as a blank image."""
+SEARCHED_COLUMNS = 64
+"""In wider tables, rows are not equal by rounding."""
 BLOCKS = 8
 """Blocks of columns that are hashed separately; half of them against the other half."""
 ROWS_AT_A_TIME = 4096
@@ -106,15 +112,21 @@ def find_duplicates(features: Tensor, labels: Integers, seed: int) -> Duplicates
         return Duplicates.none(n_rows)
     hashes = _block_hashes(columns.numpy(), np.random.default_rng(seed))
     _, first, value = np.unique(hashes.sum(1), return_index=True, return_inverse=True)
-    if len(first) < n_rows and not _are_copies(hashes, value):
+    are_copies = len(first) == n_rows or (
+        _are_copies(hashes, value) and not _are_rounded(columns.numpy(), value)
+    )
+    if not are_copies and 2 * len(first) < n_rows:
         return Duplicates.none(n_rows)
     one, other = _near(columns[torch.from_numpy(first)], seed)
     limit = max(K, int(LARGEST_SHARE * n_rows))
-    copies = _at_most(limit, value)
-    joined = components(len(first), one, other)[value]
+    copies = _at_most(limit if are_copies else 0, value)
+    of_value = components(len(first), one, other)
+    joined = of_value[value]
     # A component that is too large falls back to its exact copies.
     copies = np.where(copies >= 0, copies + len(first), -1)
     group = np.where(_sizes(joined) <= limit, joined, copies)
+    if not are_copies:  # only rows that are near to different ones
+        group = np.where((_sizes(of_value) > 1)[value], group, -1)
     return Duplicates(_numbered(_spare_classes(group, labels)))
 
 
@@ -158,6 +170,35 @@ def _are_copies(hashes: Hashes, value: Integers) -> bool:
     return bool(2 * np.mean(by_chance) <= equal * n_rows * (n_rows - 1) / 2)
 
 
+def _are_rounded(columns: npt.NDArray[np.float32], value: Integers) -> bool:
+    """Whether equal rows are a matter of rounding, such as lengths in whole centimetres.
+
+    If they are, pairs that differ by one step in one column are about twice as many as equal ones,
+    because there are two directions. Copies have no such neighbours: equal rows are copies if they
+    are twice as many as the pairs one step apart. Columns of two values have no steps.
+    """
+    n_columns = columns.shape[1]
+    if n_columns > SEARCHED_COLUMNS:
+        return False
+    steps = np.stack([np.unique(column, return_inverse=True)[1] for column in columns.T], axis=1)
+    neighbours = [
+        _pairs_one_step_apart(np.delete(steps, k, axis=1), steps[:, k])
+        for k in range(n_columns)
+        if steps[:, k].max() > 1
+    ]
+    equal = _pairs_within(np.bincount(value))
+    return bool(equal < 2 * np.mean(neighbours or [0]))
+
+
+def _pairs_one_step_apart(others: Integers, steps: Integers) -> int:
+    """Pairs of rows that are equal in the ``others`` (N, D), and differ by one of the ``steps``."""
+    place = np.unique(others, axis=0, return_inverse=True)[1].ravel()
+    width = int(steps.max()) + 2
+    cell, count = np.unique(place * width + steps, return_counts=True)
+    next_to = cell[1:] == cell[:-1] + 1  # a gap of one at the end of each place
+    return int((count[1:] * count[:-1])[next_to].sum())
+
+
 def _near(rows: Tensor, seed: int) -> tuple[Integers, Integers]:
     """Pairs of near-duplicates among rows that are all different."""
     found = near_pairs(rows, FARTHEST, seed)
@@ -166,8 +207,13 @@ def _near(rows: Tensor, seed: int) -> tuple[Integers, Integers]:
     spread = np.log(found.outer / found.middle)
     dimension = np.log(2) / max(float(np.median(spread)), 1e-6)
     radius = min(FARTHEST, float((len(rows) * (K - 1)) ** (-1 / dimension)))
-    scale = np.minimum(found.outer[found.one], found.outer[found.other])
-    near = found.distance <= radius * scale
+    ratio = found.distance / np.minimum(found.outer[found.one], found.outer[found.other])
+    near = ratio <= radius
+    while 2 * radius <= FARTHEST and near.any():
+        if near.sum() >= 2 * ((ratio <= 2 * radius) & ~near).sum():
+            break
+        radius /= 2
+        near = ratio <= radius
     return found.one[near], found.other[near]
 
 

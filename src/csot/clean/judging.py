@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -151,11 +152,11 @@ class Judge:
         """The data, its labels as classes of the cleaner."""
         return replace(data, labels=self._labels(data.labels, where))
 
-    def verified(self, path: Path, data: LabelledData) -> Labels:
+    def verified(self, files: Sequence[Path], data: LabelledData) -> Labels:
         """Decisions of people, as classes of the cleaner."""
         names = [str(name) for name in self.cleaner.classes_]
-        verified = read_verified(path, replace(data, class_names=names))
-        return self._labels(verified, str(path))
+        verified = read_verified(files, replace(data, class_names=names))
+        return self._labels(verified, ", ".join(map(str, files)))
 
     def _labels(self, labels: Labels, where: str) -> Labels:
         """The classes of the cleaner that the labels name; None where there is none."""

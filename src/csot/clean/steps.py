@@ -55,7 +55,7 @@ class CleaningRequest:
     columns: Columns
     root: Path | None
     embedder: str | None
-    verified: Path | None
+    verified: tuple[Path, ...]
     votes: Path | None
     class_prior: ClassPrior | None
     duplicates: str
@@ -104,7 +104,7 @@ def fit_and_write(request: CleaningRequest, progress: Progress | None) -> None:
     timer = _Timer()
     with timer("read"):
         data, planned = _read_samples(request)
-        verified = None if request.verified is None else read_verified(request.verified, data)
+        verified = read_verified(request.verified, data) if request.verified else None
         classes = classes_of(data, verified)
         prior = align_prior(request.class_prior, classes)
         pred_probs = align_probabilities(data, classes)
@@ -160,7 +160,7 @@ def judge_and_write(request: CleaningRequest, judge_run: Path, progress: Progres
         data, planned = _read_samples(request, labelled=False, fitted=judge.inputs.table)
         judge.check(data, planned)
         data = judge.with_labels(data, str(request.data or "the data"))
-        verified = None if request.verified is None else judge.verified(request.verified, data)
+        verified = judge.verified(request.verified, data) if request.verified else None
     source = _source(request, data)
     run = _create_run(request, source)
     with timer("embed"):

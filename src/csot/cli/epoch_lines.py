@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from csot._core.text import duration
-from csot.cli.terminal import Terminal
+from csot.cli.terminal import Terminal, as_options
 
 if TYPE_CHECKING:
     from csot.training import Progress
@@ -85,7 +85,7 @@ class Epochs:
             )
 
     def on_words(self, words: str) -> None:
-        self._terminal.say(words)
+        self._terminal.say(as_options(words))
 
     def on_stage(self, stage: str, done: int, total: int) -> None:
         """What comes before the epochs, such as embedding images."""

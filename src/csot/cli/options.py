@@ -81,11 +81,11 @@ AnnotatorColumn = Annotated[
     ),
 ]
 VerifiedLabels = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--verified",
         help="CSV with the columns id and label: decisions that are final; a sheet of csot "
-        "audit, filled in; or an export of Label Studio.",
+        "audit, filled in; or an export of Label Studio. May be repeated.",
     ),
 ]
 ImageRoot = Annotated[

@@ -264,6 +264,8 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
     called, run = shlex.join(program()), shlex.quote(str(out))
     if summary.get("from_clean"):
         terminal.say(summary["from_clean"]["words"])
+    if (summary.get("against_cleaner") or {}).get("better"):
+        terminal.warn(str(summary["against_cleaner"]["words"]))
     if summary.get("informative") is False:
         terminal.warn(str(summary["warning"]))
         return

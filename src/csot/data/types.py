@@ -133,6 +133,8 @@ class TrainingData:
     texts: list[str] | None = None
     table_features: TableFeatures | None = None
     """How the columns of a table became features."""
+    uses: str | None = None
+    """In words: which columns of a table are used, and which are ignored and why."""
     prepared: dict[str, Any] | None = None
     """How images or texts became features: `csot.embed.Preparation.as_dict`."""
     votes: pd.DataFrame | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from csot._core.errors import listed
 from csot._core.files import atomic_write
 from csot._core.label_studio import CONTROL, LOCAL_FILES, SAMPLE_ID
 from csot.runs.findings import (
@@ -172,9 +174,13 @@ def _plain_rows(index: pd.Index, rows: pd.DataFrame | None) -> list[str]:
     return ["\n".join(f"{n}: {v}" for n, v in zip(names, row, strict=True)) for row in cells]
 
 
-@dataclass(frozen=True)
+SHOWN_ROWS, SHOWN_CLASSES = 5, 6
+"""In a notebook, and in the representation."""
+
+
+@dataclass(frozen=True, repr=False)
 class Predicted:
-    """Predictions for M inputs.
+    """Predictions for M inputs; `table()` is a DataFrame of them.
 
     Attributes
     ----------
@@ -192,6 +198,26 @@ class Predicted:
     probabilities: npt.NDArray[np.float32]
     epoch: int | None = None
     accuracy: float | None = None
+
+    def __repr__(self) -> str:
+        """One line: `Predicted(300 rows; classes cat, dog; mean confidence 0.93)`."""
+        facts = [f"{len(self.ids):,} rows", f"classes {listed(self.class_names, SHOWN_CLASSES)}"]
+        if len(self.ids):
+            facts.append(f"mean confidence {self.probabilities.max(1).mean():.2f}")
+        if self.accuracy is not None:
+            facts.append(f"accuracy {self.accuracy:.2%}")
+        if self.epoch is not None:
+            facts.append(f"epoch {self.epoch}")
+        return f"Predicted({'; '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: that line and the first rows."""
+        rows = slice(0, SHOWN_ROWS)
+        first = replace(self, ids=self.ids[rows], probabilities=self.probabilities[rows])
+        shown = first.table().iloc[:, : 3 + SHOWN_CLASSES]
+        return (
+            f"<p>{escape(repr(self))}</p>{shown.to_html(index=False, float_format='{:.3f}'.format)}"
+        )
 
     def table(self) -> pd.DataFrame:
         """Return a table: id, predicted_label, confidence, and prob_<class> per class."""

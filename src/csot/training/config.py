@@ -180,11 +180,14 @@ class TrainingConfig(Strict):
     subset: int | None = Field(None, ge=1, le=MOST)
     """Batches of a class-balanced subset of the rows, drawn again every epoch; by default all."""
     holdout_least: int = Field(0, ge=0, le=MOST)
-    """Least number of rows held out, as far as that is not more than a fifth of them."""
+    """Least number of rows held out, as far as that is not more than `holdout_most`."""
+    holdout_most: float = Field(0.2, gt=0, lt=1)
+    """Largest share of the rows that is held out to reach `holdout_least`."""
     network: NetworkConfig = NetworkConfig()
     scale: Literal["each", "whole"] = "each"
     """Features are divided by the deviation of each, or by one number for all of them: of an
-    embedding, the small deviations are mostly noise."""
+    embedding, the small deviations are mostly noise. Columns of a table have units of their own,
+    and are always scaled one by one."""
     views: ViewsConfig = ViewsConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()

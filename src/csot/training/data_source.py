@@ -14,6 +14,7 @@ from csot._core.errors import DataError
 from csot._core.text import canonical_noise
 from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.readers.labelled_table import Columns
+from csot.data.readers.verified import FilesLike, as_paths
 from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.runs import Run
@@ -49,8 +50,8 @@ class Source:
     cache : Path, optional
         Folder that embeddings, and scaled copies of images, are kept in for several runs; by
         default the run keeps its embeddings, and images are decoded every time.
-    verified : Path, optional
-        CSV file with the columns id and label: decisions that are final.
+    verified : path or sequence of paths, optional
+        CSV files with the columns id and label: decisions that are final. Several are merged.
     from_clean : Path, optional
         A run of `csot.clean_dataset` on the same data: training starts from what it says about
         each label, and from its embeddings.
@@ -63,7 +64,7 @@ class Source:
     download: bool = False
     allow_outside: bool = False
     cache: Path | None = None
-    verified: Path | None = None
+    verified: FilesLike | None = None
     from_clean: Path | None = None
 
     def place(self, path: Path, out: Path) -> Place:
@@ -116,8 +117,9 @@ def check_knowledge(config: RunConfig, source: Source, data: TrainingData | None
             f"noise {config.noise} and {named}: what is known about the labels before the noise "
             "would be trained on; leave out one of the two"
         )
-    if source.verified is not None and not source.verified.exists():
-        raise DataError(f"{source.verified} does not exist (`verified`)")
+    for path in as_paths(source.verified):
+        if not path.exists():
+            raise DataError(f"{path} does not exist (`verified`)")
     if source.from_clean is not None:
         Run.open(source.from_clean)
         if (source.from_clean / CONFIG).exists():
@@ -135,9 +137,9 @@ def record_knowledge(config: RunConfig, source: Source) -> RunConfig:
     """The configuration with what identifies the source, so that `resume` notices another one."""
     kind, _, noise_file = config.noise.strip().partition(":")
     files = {
-        "verified": source.verified,
-        "from_clean": None if source.from_clean is None else source.from_clean / FINDINGS,
-        "noise_file": Path(noise_file) if kind in NOISE_FILES else None,
+        "verified": as_paths(source.verified),
+        "from_clean": () if source.from_clean is None else (source.from_clean / FINDINGS,),
+        "noise_file": (Path(noise_file),) if kind in NOISE_FILES else (),
     }
     columns = asdict(source.columns or Columns())
     found: dict[str, Any] = {
@@ -146,10 +148,10 @@ def record_knowledge(config: RunConfig, source: Source) -> RunConfig:
         "test": None if source.test is None else str(source.test),
         "root": None if source.root is None else str(source.root),
     }
-    for name, path in files.items():
+    for name, paths in files.items():
         # What is missing is reported by its reader.
-        is_there = path is not None and path.is_file()
-        found[name] = hashlib.sha256(path.read_bytes()).hexdigest() if path and is_there else None
+        contents = [path.read_bytes() for path in paths if path.is_file()]
+        found[name] = _digest(contents) if contents else None
     return _with_facts(config, found)
 
 
@@ -177,16 +179,16 @@ def check_knowledge_fits(data: TrainingData, source: Source) -> None:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if source.verified is not None:
-            with_verified(data, source.verified)
+        if as_paths(source.verified):
+            with_verified(data, as_paths(source.verified))
         if source.from_clean is not None:
             CleanedRun.read(source.from_clean, data)
 
 
 def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, CleanedRun | None]:
     """Add what is known about the labels: verified ones, a consensus, the run of a cleaner."""
-    if source.verified is not None:
-        data = with_verified(data, source.verified)
+    if as_paths(source.verified):
+        data = with_verified(data, as_paths(source.verified))
     if source.from_clean is None:
         return with_consensus(data), None
     cleaned = CleanedRun.read(source.from_clean, data)
@@ -195,6 +197,12 @@ def with_knowledge(data: TrainingData, source: Source) -> tuple[TrainingData, Cl
 
 def _with_facts(config: RunConfig, found: dict[str, Any]) -> RunConfig:
     return config.model_copy(update={"dataset": config.dataset.model_copy(update=found)})
+
+
+def _digest(contents: Sequence[bytes]) -> str:
+    """SHA-256 of one content, or of the digests of several."""
+    digests = [hashlib.sha256(content).digest() for content in contents]
+    return digests[0].hex() if len(digests) == 1 else hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def _plain(name: str | Sequence[str]) -> str | list[str]:

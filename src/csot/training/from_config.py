@@ -53,6 +53,16 @@ def mean_and_spread(samples: Samples) -> tuple[Tensor, Tensor]:
     return values.mean(0).float(), torch.where(spread > 0, spread, 1.0).float()
 
 
+def has_units(data: TrainingData) -> bool:
+    """Whether the features are plain numbers of a table, each in a unit of its own.
+
+    Other tables are scaled when they are read, see `samples_of`.
+    """
+    return (
+        data.table_features is not None and data.prepared is None and data.table_features.is_plain
+    )
+
+
 def make_views(data: TrainingData, config: ViewsConfig) -> Views:
     """Make the plain, weak and strong views of the data."""
     shape = data.train.shape
@@ -124,7 +134,7 @@ def network_factory(
             )
         if data.train.kind == "features":
             mean, spread = mean_and_spread(data.train)
-            if config.scale == "whole":
+            if config.scale == "whole" and not has_units(data):
                 spread = spread.square().mean().sqrt().expand_as(spread).clone()
             built = Standardised(built, mean, spread)
         elif config.channels_last:
@@ -158,15 +168,11 @@ def make_optimiser(groups: list[dict[str, Any]], config: OptimiserConfig) -> Opt
     )
 
 
-def rows_to_train_on(
-    labels: Tensor, share: float, generator: torch.Generator, least: int = 0
-) -> Tensor:
-    """(n,) row numbers in order; the held-out share is drawn among the labelled rows.
-
-    At least `least` rows are held out, if that is not more than a fifth.
-    """
+def rows_to_train_on(labels: Tensor, config: TrainingConfig, generator: torch.Generator) -> Tensor:
+    """(n,) row numbers in order; the held-out share is drawn among the labelled rows."""
     labelled = (labels >= 0).nonzero()[:, 0]
-    count = max(int(share * len(labelled)), min(least, len(labelled) // 5))
+    most = int(config.holdout_most * len(labelled))
+    count = max(int(config.holdout * len(labelled)), min(config.holdout_least, most))
     held = labelled[torch.randperm(len(labelled), generator=generator)[:count]]
     kept = torch.ones(len(labels), dtype=torch.bool)
     kept[held] = False

@@ -27,17 +27,17 @@ STANDARD_ERRORS = 2.0
 """By which the labels have to side with one of two, to believe it rather than the other."""
 
 
-def with_verified(data: TrainingData, path: Path) -> TrainingData:
-    """The data with verified labels, of a CSV file with the columns `id` and `label`."""
+def with_verified(data: TrainingData, files: Sequence[Path]) -> TrainingData:
+    """The data with verified labels, of CSV files with the columns `id` and `label`."""
     names = np.array([*data.class_names, None], dtype=object)
     known = LabelledData(
         kind="verified",
-        root=path.parent,
+        root=files[0].parent,
         ids=data.ids,
         labels=names[data.labels.numpy()],
         class_names=data.class_names,
     )
-    decided = encode(read_verified(path, known), data.class_names, str(path))
+    decided = encode(read_verified(files, known), data.class_names, ", ".join(map(str, files)))
     return replace(data, verified=decided)
 
 

@@ -133,9 +133,7 @@ def run_loop(
     ranks = Ranks(fabric.global_rank, fabric.world_size)
     views = make_views(data, training.views)
     evaluator = Evaluator(views.plain, training.evaluation_batch, fabric.device, ranks)
-    rows = rows_to_train_on(
-        unverified(data), training.holdout, generator_for(seed, HOLDOUT), training.holdout_least
-    )
+    rows = rows_to_train_on(unverified(data), training, generator_for(seed, HOLDOUT))
     context = make_context(config, data, rows, views, evaluator, module)
     key = selection_key(training.select_on, data)
     kind = find_method(config.method)

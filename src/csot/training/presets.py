@@ -39,6 +39,8 @@ class Preset(Strict):
 
     about: str
     """One line for lists."""
+    like: str | None = None
+    """A preset of the package that all other values are taken from."""
     data: str | None = None
     dataset: DataConfig = DataConfig()
     noise: dict[str, str] = Field(default_factory=dict)
@@ -91,6 +93,8 @@ def read_preset(name: str) -> Preset:
     Preset
     """
     values = parse_yaml(preset_text(name), f"preset {name}")
+    if isinstance(values, dict) and values.get("like") is not None:
+        values = merged(_like(name, values["like"]), values)
     preset = checked(Preset, values, f"preset {name}")
     for method in preset.methods:
         if method not in method_names():
@@ -99,6 +103,20 @@ def read_preset(name: str) -> Preset:
                 f"{nearest(method, method_names())}"
             )
     return preset
+
+
+def _like(name: str, base: Any) -> Mapping[str, Any]:
+    """The values of the preset that `name` is like."""
+    known = [other for other in preset_names() if other != name]
+    if base not in known:
+        raise FileError(
+            f"preset {name}: like is {clip(repr(base))}: name a preset of the package "
+            f"({listed(known, 20)})"
+        )
+    values = parse_yaml(preset_text(base), f"preset {base}")
+    if not isinstance(values, dict) or "like" in values:
+        raise FileError(f"preset {name}: like is {base!r}, which is itself like another preset")
+    return values
 
 
 def noise_under(preset: str | None, noise: str) -> str:

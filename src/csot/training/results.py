@@ -29,6 +29,7 @@ from csot.runs.findings import (
 from csot.runs.reasons import Verdicts, reasons
 from csot.runs.summary import FURTHER, HELD_OUT, count_findings, versions
 from csot.runs.truth import write_truth
+from csot.training.cleaner_comparison import AgainstCleaner
 from csot.training.config import RunConfig
 from csot.training.label_knowledge import CleanedRun, compare_predictions, disagreeing
 from csot.training.loop import Finished, Record
@@ -148,6 +149,7 @@ def write_results(
     noisy: NoisyLabels,
     finished: Finished,
     cleaned: CleanedRun | None = None,
+    against: AgainstCleaner | None = None,
 ) -> None:
     """Write all results, the summary last: it marks the run as finished."""
     run = Run(folder.path)
@@ -184,7 +186,8 @@ def write_results(
         image_root=data.root if data.images is not None else None,
     )
     summary = summary_of(config, data, noisy, finished, findings, posterior)
-    run.write_summary({**summary, "from_clean": difference})
+    compared = None if against is None else against.as_dict()
+    run.write_summary({**summary, "from_clean": difference, "against_cleaner": compared})
 
 
 def summary_of(

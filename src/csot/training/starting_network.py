@@ -30,8 +30,8 @@ from csot.nets.weights import network_of
 from csot.training.finetune import is_pretrained
 from csot.training.presets import preset_for
 
-FEATURES, FINETUNE = "features", "finetune"
-"""Presets: a small network on features, and a pretrained one that is fine-tuned."""
+FEATURES, TABLES, FINETUNE = "features", "tables", "finetune"
+"""Presets: a small network on features, or on columns, and a pretrained one that is fine-tuned."""
 EMBEDDER = "dataset.embedder"
 """Setting of runs on features."""
 SUFFIXES = (".safetensors", ".pt", ".pth")
@@ -100,7 +100,7 @@ def choose_start(
     if medium in ("columns", "arrays"):
         refuse_frozen(frozen, f"{data} holds features, and the network on them is trained")
     if medium == "columns":
-        own = preset or FEATURES
+        own = preset or TABLES
     if backbone is None and (medium != "images" or own is not None):
         named = f"the preset {own}" if own else data
         refuse_frozen(

@@ -167,6 +167,7 @@ def assemble(sets: Sets, train: Samples, tests: Sequence[Samples], **more: Any) 
         images=data.images,
         texts=data.texts,
         table_features=data.table_features,
+        uses=data.uses,
         votes=data.votes,
         source=source_of(sets.path, data),
         **more,
@@ -207,9 +208,6 @@ def _read(
 ) -> LabelledData:
     data = read_data(path, columns, root, check, allow_outside=allow_outside, fitted=fitted)
     warn_skipped(path, data)
-    columns_of = data.table_features
-    if fitted is None and columns_of is not None and columns_of.ignored:
-        warnings.warn(f"{path}: {data.uses}", DataWarning, stacklevel=4)
     return data
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +22,43 @@ GIVEN = "given"
 """The annotator who gave the labels of the data itself."""
 
 
-def read_verified(path: Path, data: LabelledData) -> Labels:
+FilesLike = str | Path | Sequence[str | Path]
+"""One file, or several."""
+
+
+def as_paths(files: FilesLike | None) -> tuple[Path, ...]:
+    """The files in order, each once; none for None."""
+    if files is None:
+        return ()
+    several = (files,) if isinstance(files, str | Path) else files
+    return tuple(dict.fromkeys(Path(file) for file in several))
+
+
+def read_verified(files: FilesLike, data: LabelledData) -> Labels:
     """The verified label of each sample, (N,); None where there is none.
 
-    The file is a CSV with the columns `id` and `label`, or an export of Label Studio.
+    A file is a CSV with the columns `id` and `label`, or an export of Label Studio.
     Rows without a label are not decisions. An id that `data` skipped or does not know is reported.
+    Several files are merged; they must not contradict each other.
     """
+    merged: dict[str, object] = {}
+    source: dict[str, Path] = {}
+    for path in as_paths(files):
+        for key, label in _decisions_of(path, data).items():
+            if merged.setdefault(key, label) != label:
+                raise DataError(
+                    f"id {clip(repr(key))} has two verified labels: {clip(repr(merged[key]))} in "
+                    f"{source[key]} and {clip(repr(label))} in {path} (`verified`): keep one, or "
+                    "give the opinions of several annotators as `votes`"
+                )
+            source.setdefault(key, path)
+    verified = np.empty(len(data), dtype=object)
+    verified[:] = [merged.get(key) for key in data.ids]
+    return verified
+
+
+def _decisions_of(path: Path, data: LabelledData) -> dict[str, object]:
+    """Classes of the data by id, of one file."""
     known = known_labels(data)
     decided: dict[str, object] = {}
     for key, text in _read_decisions(path):
@@ -43,9 +74,7 @@ def read_verified(path: Path, data: LabelledData) -> Labels:
                 "opinions of several annotators as `votes`"
             )
     report_unknown(path, decided, data, "verified ids")
-    verified = np.empty(len(data), dtype=object)
-    verified[:] = [decided.get(key) for key in data.ids]
-    return verified
+    return decided
 
 
 def _read_decisions(path: Path) -> list[tuple[str, str]]:
@@ -118,7 +147,7 @@ def report_unknown(path: Path, decided: Collection[str], data: LabelledData, wha
     warnings.warn(
         f"{path}: {len(unknown)} of {len(decided)} {what} are not in the data; {example}",
         DataWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
