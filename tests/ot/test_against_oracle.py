@@ -29,7 +29,7 @@ PROBLEMS = {
 def oracle(problem: str) -> tuple[Instance, reference.ReferenceSolution]:
     """The inputs and the solution; what is compiled and what is not are compared with the same."""
     budget, coherence, epsilon = PROBLEMS[problem]
-    case = make_instance(24, 4, seed=5)
+    case = make_instance(36, 4, seed=3)
     solution = reference.csot(
         case.pred_probs,
         case.features,
