@@ -48,7 +48,8 @@ def figures(
         typer.Option(metavar="DIR", help="Where what takes long is kept; else kept/ of --out."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="timing: only the sizes that take seconds.")
+        bool,
+        typer.Option("--quick", help="timing: measure some of the iterations, scale the time up."),
     ] = False,
     allow_outside: AllowOutside = False,
     quiet: Quiet = False,
