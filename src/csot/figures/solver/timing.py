@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
+from csot.figures.latex import escape, group_heads, notes_below
 from csot.figures.solver.timing_cells import (
     ESI,
     FIXED,
@@ -114,8 +115,7 @@ def _latex(table: pd.DataFrame) -> str:
     lines = [
         r"\begin{tabular}{lrrrrrr}",
         r"\toprule",
-        r" & \multicolumn{4}{c}{measured} & \multicolumn{2}{c}{published (A100)} \\",
-        r"\cmidrule(lr){2-5} \cmidrule(lr){6-7}",
+        *group_heads([("measured", 4), ("published (A100)", 2)], 1),
         r"$(N, C)$ & VDA & ESI & csot & csot, float32 & VDA & ESI \\",
         r"\midrule",
     ]
@@ -126,14 +126,10 @@ def _latex(table: pd.DataFrame) -> str:
             for name in ("VDA_seconds_paper_A100", "ESI_seconds_paper_A100")
         ]
         lines.append(rf"({row['N']}, {row['C']}) & {' & '.join([*ours, *theirs])} \\")
-    notes = [f"Seconds; {_measured_on(table)}; float64 but for the column float32."]
+    notes = [escape(f"Seconds, {_measured_on(table)}; float64 but for the column float32.")]
     if (scaled := _scaled(table)) is not None:
-        notes.append(rf"$^*$ {scaled}.")
-    foot = [
-        rf"\multicolumn{{7}}{{l}}{{\footnotesize {note.replace('_', chr(92) + '_')}}} \\"
-        for note in notes
-    ]
-    return "\n".join([*lines, r"\bottomrule", *foot, r"\end{tabular}", ""])
+        notes.append(f"$^*$ {escape(scaled)}.")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes_below(notes), ""])
 
 
 def _seconds(row: pd.Series[Any], method: str) -> str:
@@ -141,7 +137,7 @@ def _seconds(row: pd.Series[Any], method: str) -> str:
     value = float(row[f"{method}_seconds"])
     text = f"{value:.0f}" if value >= 100 else f"{value:.3g}"
     is_scaled = method in FIXED and row[f"{method}_iterations_measured"] < OUTER * INNER
-    return text + ("$^*$" if is_scaled else "")
+    return text + (r"\rlap{$^*$}" if is_scaled else "")
 
 
 def _scaled(table: pd.DataFrame) -> str | None:

@@ -154,7 +154,7 @@ def _measure(rows: int, classes: int, method: str, repeats: int, quick: bool) ->
             # The first call of ours compiles, that of the others is like any other.
             if method not in FIXED:
                 seconds_of()
-            found = _best(seconds_of, OPTIONS[method], repeats)
+            found = _best(seconds_of, OPTIONS[method], 1 if quick else repeats)
     name = str(dtype).rpartition(".")[2]
     return Cell(rows, classes, method, *found, name, clock, *here())
 
@@ -185,14 +185,13 @@ def _extrapolated(
     seconds(1, 1)  # the very first call takes longer
     one, two = seconds(1, LEAD), seconds(2, LEAD)
     count = FEWEST
-    each = max(seconds(1, LEAD + count) - one, 0.0) / count
+    each = (seconds(1, LEAD + count) - one) / count
+    if (wanted := min(int(QUICK_SECONDS / max(each, 1e-9)), INNER)) > count:
+        count = wanted
+        each = (seconds(1, LEAD + count) - one) / count
     if OUTER * INNER * each <= QUICK_SECONDS:
         return _best(seconds_of, options, 1)
-    if (wanted := min(int(QUICK_SECONDS / each), INNER)) > count:
-        count = wanted
-        each = max(seconds(1, LEAD + count) - one, 0.0) / count
-    step = max(two - one - LEAD * each, 0.0)
-    first = max(one - LEAD * each, 0.0)
+    step, first = max(two - one - LEAD * each, 0.0), max(one - LEAD * each, 0.0)
     total = first + (OUTER - 1) * step + OUTER * INNER * each
     return total, 1, OUTER * INNER, count
 
