@@ -102,7 +102,9 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         left.plot(mine["outer_iteration"], 100 * above / (above.iloc[0] or 1.0), **look)
         right.plot(mine["outer_iteration"], above.clip(lower=FLOOR), **look)
     left.set_ylabel("remaining descent (% of the first)")
+    left.set_title("what remains to descend")
     right.set_ylabel("objective - lowest (nats)")
+    right.set_title(f"the same on a logarithmic scale, down to {FLOOR:g}")
     right.set_yscale("log")
     for axis in (left, right):
         axis.set_xlabel("outer iteration")

@@ -158,7 +158,9 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         main.set_yticks(range(0, len(names), step), names[::step], fontsize=6)
         top = figure.add_subplot(grid[2 * number, 0])
         sums = rows[rows["plan"] == title].set_index("place")["row_sum"].iloc[shown]
-        top.bar(range(len(shown)), sums, width=1.0, color=theme.colour(0))
+        # One shape: hundreds of bars take seconds to draw.
+        edges = np.arange(len(shown) + 1) - 0.5
+        top.stairs(sums.to_numpy(), edges, fill=True, color=theme.colour(0))
         top.set_xlim(-0.5, len(shown) - 0.5)
         top.set_ylim(0, 1.05)
         top.set_yticks([0, 1])

@@ -12,7 +12,7 @@ import pandas as pd
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.style import PAGE, Theme, new_figure
 from csot.figures.titles import titled_runs
-from csot.figures.verdicts.confusion import Truth, count_pairs, draw_shares
+from csot.figures.verdicts.confusion import Truth, count_pairs, draw_shares, share_bar
 from csot.runs import Run
 from csot.runs.findings import GIVEN
 from csot.runs.run import TRUTH
@@ -78,6 +78,5 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         figure.axes[1].set_title(f"true noise matrix (largest difference {apart:.0f} points)")
     figure.axes[0].set_ylabel("true label")
     assert image is not None
-    bar = figure.colorbar(image, ax=figure.axes, shrink=0.75, pad=0.01)
-    bar.set_label("share of the true class")
+    share_bar(figure, image)
     return figure
