@@ -79,13 +79,18 @@ def find_runs(places: Sequence[str | Path]) -> list[Run]:
     return [Run.open(path) for path in found]
 
 
-def training_records(places: Iterable[str | Path | Run]) -> list[Record]:
+def several(places: str | Path | Run | Iterable[str | Path | Run]) -> list[str | Path | Run]:
+    """One place is a list of one: a string must not be taken for its letters."""
+    return [places] if isinstance(places, str | Path | Run) else list(places)
+
+
+def training_records(places: str | Path | Run | Iterable[str | Path | Run]) -> list[Record]:
     """The training runs in these places, with titles that differ where the runs do.
 
     A run of `csot compare` is called as its folder there, another one by its method; where two of
     the same noise and seed have the same name, their folders are added.
     """
-    given = list(places)
+    given = several(places)
     runs = [place for place in given if isinstance(place, Run)]
     runs += find_runs([place for place in given if not isinstance(place, Run)])
     found = [Record(run, _title(run)) for run in runs if (run.path / "metrics.csv").exists()]

@@ -52,7 +52,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def judged_labels(run: Run, truth: Mapping[Any, Any] | Path | None = None) -> pd.DataFrame:
+def judged_labels(run: Run, truth: Mapping[Any, Any] | str | Path | None = None) -> pd.DataFrame:
     """The findings of the rows whose true label is known, with a column ``true_label``.
 
     ``truth`` is a file, or a mapping from ids to labels; by default true_labels.csv of the run.
@@ -64,6 +64,7 @@ def judged_labels(run: Run, truth: Mapping[Any, Any] | Path | None = None) -> pd
             f"{run.path} does not know the true labels: give them as `truth`, a CSV file with the "
             f"columns {ID} and {TRUE}"
         )
+    truth = Path(truth) if isinstance(truth, str) else truth
     if truth is None or isinstance(truth, Path):
         known = read_truth(run.path / TRUTH if truth is None else truth)
     else:

@@ -11,8 +11,7 @@ import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.solver.mappings import BUDGETS
-from csot.figures.solver.solved import plan_of
-from csot.figures.solver.warm_digits import warm_digits
+from csot.figures.solver.solved import plan_of, snapshot_or_digits, titled_plans
 from csot.figures.style import PAGE, Theme, matrix_panel, new_figure, plain
 from csot.ot.arrays import as_tensor
 from csot.ot.plan import Plan
@@ -35,7 +34,7 @@ def couplings(
     coherence: float = 1.0,
 ) -> Drawing:
     """The plans of several budgets; arguments as of `mappings`."""
-    found = warm_digits() if snapshot is None else snapshot
+    found = snapshot_or_digits(snapshot)
     plans = {
         f"m = {budget:g}": plan_of(found, budget=budget, epsilon=epsilon, coherence=coherence)
         for budget in budgets
@@ -51,7 +50,7 @@ def epsilons(
     coherence: float = 1.0,
 ) -> Drawing:
     """The plans of several weights of the entropy, at one budget: a smaller one is sharper."""
-    found = warm_digits() if snapshot is None else snapshot
+    found = snapshot_or_digits(snapshot)
     plans = {
         f"ε = {value:g}": plan_of(found, budget=budget, epsilon=value, coherence=coherence)
         for value in epsilons
@@ -79,8 +78,7 @@ def draw_plans(
     name : str
         Of the files.
     """
-    titled = {"": plans} if isinstance(plans, Plan) else dict(plans)
-    matrices = {title: _scaled(plan) for title, plan in titled.items()}
+    matrices = {title: _scaled(plan) for title, plan in titled_plans(plans).items()}
     shapes = {matrix.shape for matrix in matrices.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 2:
         raise ValueError(f"`plans` must have one shape (N, C), got {sorted(shapes)}")

@@ -16,8 +16,7 @@ from csot.figures.solver.plane import (
     place,
     sample_table,
 )
-from csot.figures.solver.solved import plan_of
-from csot.figures.solver.warm_digits import warm_digits
+from csot.figures.solver.solved import plan_of, snapshot_or_digits
 from csot.figures.style import PAGE, Theme, bare, new_figure
 from csot.runs.snapshots import Snapshot
 
@@ -48,7 +47,7 @@ def mappings(
     seed : int
         Of t-SNE.
     """
-    found = warm_digits() if snapshot is None else snapshot
+    found = snapshot_or_digits(snapshot)
     points, centroids = place(found, seed)
     parts = []
     for budget in budgets:

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from csot.figures.solver.warm_digits import warm_digits
 from csot.ot.plan import Plan
 from csot.ot.solve import solve
 from csot.runs.snapshots import Snapshot
+
+
+def snapshot_or_digits(snapshot: Snapshot | None) -> Snapshot:
+    """What a user gave; digits where that is nothing."""
+    if snapshot is None:
+        return warm_digits()
+    if not isinstance(snapshot, Snapshot):
+        raise ValueError(
+            f"`snapshot` must be a csot.figures.Snapshot(pred_probs, features), got "
+            f"{type(snapshot).__name__}"
+        )
+    return snapshot
+
+
+def titled_plans(plans: Mapping[str, Plan] | Plan) -> dict[str, Plan]:
+    """Plans by title; a single one has none."""
+    if isinstance(plans, Plan):
+        return {"": plans}
+    if not isinstance(plans, Mapping):
+        raise ValueError(
+            f"`plans` must be a Plan, or plans by title such as {{'m = 0.5': plan}}, got "
+            f"{type(plans).__name__}"
+        )
+    return dict(plans)
 
 
 def plan_of(

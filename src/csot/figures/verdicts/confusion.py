@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_PANELS = 4
 WRITTEN = 12
 """Classes up to which the shares are written into the cells."""
-Truth = Mapping[Any, Any] | Path | None
+Truth = Mapping[Any, Any] | str | Path | None
 
 
 def confusion(runs: Sequence[str | Path | Run], truth: Truth = None) -> Drawing:
