@@ -27,7 +27,7 @@ def test_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     again = gallery.demo_runs("methods", tmp_path, lambda *step: steps.append(step))
     assert again == made
     assert (run / "summary.json").stat().st_mtime_ns == written
-    assert steps == [("training elr sym:0.8", 1, 1)]
+    assert steps == [("training elr sym:0.5", 1, 1)]
     with pytest.raises(ValueError, match="no run has measured clean_accuracy"):
         curves(made.runs)
 

@@ -30,7 +30,8 @@ from csot.training.results import write_pictures
 
 OnStep = Callable[[str, int, int], None]
 
-NOISE = "sym:0.8"
+NOISE = "sym:0.5"
+"""In so few epochs not every method learns from more."""
 EPOCHS = {
     "epochs": 12,
     "dataset.limit": 1000,

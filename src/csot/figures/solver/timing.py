@@ -172,8 +172,8 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         if is_last:
             for at, value in zip(places, seconds, strict=True):
                 axis.annotate(
-                    f"{value:.2g}", (value, at), xytext=(-6, -2.5), textcoords="offset points",
-                    ha="right", fontsize=6,
+                    f"{value:.2g}", (value, at), xytext=(0, 4.5), textcoords="offset points",
+                    ha="center", fontsize=6,
                 )  # fmt: skip
     for number, method in enumerate(FIXED):
         few = table[f"{method}_iterations_measured"] < OUTER * INNER
