@@ -40,8 +40,9 @@ def solve_published(
     outer: int = 10,
     inner: int = 100,
     lean: bool = False,
+    dykstra: bool = False,
 ) -> PublishedResult:
-    """Entropic CSOT by Algorithm 2.
+    """Entropic CSOT by Algorithm 2, around Algorithm 1 or, with ``dykstra``, Algorithm S4.
 
     min <C, Q> + kappa (Omega^P(Q) + Omega^L(Q)) + epsilon <Q, log Q>
     subject to  Q 1 <= 1/N,  Q^T 1 = budget/C
@@ -80,7 +81,11 @@ def solve_published(
     value = evaluate(Q)
     for _ in range(outer):
         gradient = gradient_at(Q)
-        direction = scaling_iteration(gradient, a, b, epsilon, inner, lean) - Q
+        if dykstra:
+            target = dykstra_iteration(gradient, a, b, epsilon, inner)
+        else:
+            target = scaling_iteration(gradient, a, b, epsilon, inner, lean)
+        direction = target - Q
         entropy_gradient = epsilon * (1.0 + Q.clamp_min(torch.finfo(Q.dtype).tiny).log())
         slope = float(((gradient + entropy_gradient) * direction).sum())
         rounding = ROUNDING * max(1.0, abs(value)) if lean else 0.0
@@ -148,6 +153,25 @@ def scaling_iteration(
         u = (1.0 / (K_a @ v)).clamp_max(1.0)
         v = 1.0 / (K_b_transposed @ u)
     return u[:, None] * K * v if lean else torch.diag(u) @ K @ torch.diag(v)
+
+
+def dykstra_iteration(
+    cost: Tensor, a: Tensor, b: Tensor, epsilon: float, iterations: int
+) -> Tensor:
+    """The same problem by Algorithm S4, on full matrices: Q', U', Q and U are (N, C).
+
+    After each iteration Q is that of Algorithm 1 (Lemma 1).
+    """
+    Q = torch.exp(cost / -epsilon)
+    U_rows, U = torch.ones_like(Q), torch.ones_like(Q)
+    for _ in range(iterations):
+        Q_rows = Q * U_rows
+        Q_rows *= (a / Q_rows.sum(1)).clamp_max(1.0)[:, None]
+        U_rows *= Q / Q_rows
+        Q = Q_rows * U
+        Q *= b / Q.sum(0)
+        U *= Q_rows / Q
+    return Q
 
 
 def armijo_step(

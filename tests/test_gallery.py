@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 
 import csot.gallery as gallery
 from csot.figures import curves
+from csot.figures.catalogue import DemoGroup
 from csot.runs import Run
 
 
@@ -25,9 +27,21 @@ def test_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     again = gallery.demo_runs("methods", tmp_path, lambda *step: steps.append(step))
     assert again == made
     assert (run / "summary.json").stat().st_mtime_ns == written
-    assert steps == [("training elr sym:0.8", 1, 1)]
+    assert steps == [("training elr sym:0.5", 1, 1)]
     with pytest.raises(ValueError, match="no run has measured clean_accuracy"):
         curves(made.runs)
+
+
+def test_figures_share_runs() -> None:
+    groups = {name: gallery._cells(name) for name in get_args(DemoGroup)}
+    assert [cell.name for cell in groups["epsilon"]] == [
+        "csot",
+        "csot epsilon=0.02",
+        "csot epsilon=0.5",
+    ]
+    assert groups["cleaning"] == groups["verified"] == []
+    different = {cell for cells in groups.values() for cell in cells}
+    assert len(different) == 11 < sum(map(len, groups.values()))
 
 
 def test_digits_with_wrong_labels(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,21 +29,21 @@ from csot.training.results import write_pictures
 
 OnStep = Callable[[str, int, int], None]
 
-NOISE = "sym:0.8"
+NOISE = "sym:0.5"
+"""In so few epochs not every method learns from more."""
 EPOCHS = {
-    "epochs": 20,
-    "csot.warmup": 5,
-    "csot.supervised_epochs": 14,
-    "nce.warmup": 7,
-    "dividemix.warmup": 7,
+    "epochs": 12,
+    "dataset.limit": 1000,
+    "csot.warmup": 3,
+    "csot.supervised_epochs": 8,
+    "nce.warmup": 4,
+    "dividemix.warmup": 4,
 }
-"""Settings of the runs that are followed over the epochs."""
-SHORT = {"epochs": 12, "csot.warmup": 4, "csot.supervised_epochs": 8}
-"""Of the runs whose last accuracy counts."""
+"""Settings of all runs: the figures share what they can."""
 METHODS = ("csot", "nce", "dividemix")
 TRANSPORTS = ("csot@a", "csot@b", "csot@c", "csot")
-KAPPAS = (0.0, 1.0, 10.0, 100.0)
-EPSILONS = (0.02, 0.1, 0.5)
+KAPPAS, EPSILONS = (0.0, 10.0, 100.0), (0.02, 0.5)
+"""Beside the default values, 1 and 0.1."""
 CLEANING_NOISE = "instance:0.3"
 VERIFIED = (0, 25, 100, 400)
 SEED = 0
@@ -63,30 +63,48 @@ def pixels(paths: list[Path]) -> npt.NDArray[np.float32]:
     return np.stack(grey).astype(np.float32) / np.float32(255)
 
 
-def demo_runs(group: DemoGroup, folder: Path, on_step: OnStep = lambda *_: None) -> DemoRuns:
-    """The runs of one group in `folder`; what is finished there is not run again."""
+def demo_runs(
+    group: DemoGroup,
+    folder: Path,
+    on_step: OnStep = lambda *_: None,
+    also: Collection[DemoGroup] = (),
+) -> DemoRuns:
+    """The runs of one group in `folder`; what is finished there is not run again.
+
+    Training runs of the groups `also` are made too: starting processes takes longer than a run.
+    """
     if group in ("cleaning", "verified"):
         counts = VERIFIED[:1] if group == "cleaning" else VERIFIED
         return _cleaning(folder / "cleaning", counts, on_step)
-    if group in ("methods", "transports"):
-        names = METHODS if group == "methods" else TRANSPORTS
-        cells = list_cells(names, [NOISE], [SEED])
-        return DemoRuns(tuple(_trained(folder, EPOCHS, cells, on_step)))
-    vary = {"csot.coherence": KAPPAS} if group == "kappa" else {"csot.epsilon": EPSILONS}
-    cells = list_cells(["csot"], [NOISE], [SEED], vary)
-    return DemoRuns(tuple(_trained(folder, SHORT, cells, on_step)))
+    mine = _cells(group)
+    cells = dict.fromkeys([*mine, *(cell for other in also for cell in _cells(other))])
+    out = _trained(folder, EPOCHS, list(cells), on_step)
+    return DemoRuns(tuple(cell.folder(out) for cell in mine))
+
+
+def _cells(group: DemoGroup) -> list[ComparisonCell]:
+    """The training runs of a group; none for those that are cleaned."""
+    names: Mapping[str, Sequence[str]] = {"methods": METHODS, "transports": TRANSPORTS}
+    varied: Mapping[str, Mapping[str, Sequence[float]]] = {
+        "kappa": {"csot.coherence": KAPPAS},
+        "epsilon": {"csot.epsilon": EPSILONS},
+    }
+    if group in varied:
+        usual = list_cells(["csot"], [NOISE], [SEED])
+        return [*usual, *list_cells(["csot"], [NOISE], [SEED], varied[group])]
+    return list_cells(names.get(group, ()), [NOISE], [SEED])
 
 
 def _trained(
     folder: Path, settings: Mapping[str, Any], cells: Sequence[ComparisonCell], on_step: OnStep
-) -> list[Path]:
+) -> Path:
     """Runs of the same settings share a folder, so that other settings do not meet them."""
     words = json.dumps(dict(settings), sort_keys=True)
     out = folder / "training" / hashlib.sha256(words.encode()).hexdigest()[:12]
     recipe = Recipe(data="digits", out=out, preset="digits", settings=settings)
     for done, (cell, _) in enumerate(run_cells(recipe, cells, min(2, os.cpu_count() or 1)), 1):
         on_step(f"training {cell.name} {cell.noise}", done, len(cells))
-    return [cell.folder(out) for cell in cells]
+    return out
 
 
 def _cleaning(folder: Path, counts: Sequence[int], on_step: OnStep) -> DemoRuns:

@@ -236,3 +236,14 @@ def test_bad_snapshots_and_themes() -> None:
         Snapshot(np.full((3, 2), np.nan), np.ones((3, 2)))
     with pytest.raises(ValueError, match="`theme` must be 'light' or 'dark', got 'drak'"):
         convergence(snapshot(), coherences=(1.0,)).draw("drak")  # type: ignore[arg-type]
+
+
+def test_what_is_not_a_snapshot_or_a_plan() -> None:
+    seen = snapshot()
+    with pytest.raises(ValueError, match=r"must be a csot\.figures\.Snapshot.*, got tuple"):
+        couplings((seen.pred_probs, seen.features))  # type: ignore[arg-type]
+    plan = csot.solve(seen.pred_probs, budget=0.5)
+    assert set(draw_convergence(plan).data["plan"]) == {""}
+    for draw in (draw_plans, draw_convergence):
+        with pytest.raises(ValueError, match=r"plans by title .*, got list"):
+            draw([plan])  # type: ignore[arg-type]

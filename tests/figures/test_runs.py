@@ -124,3 +124,12 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
         curves([plain])
     with pytest.raises(ValueError, match="none of these runs has a budget"):
         stages([plain])
+
+
+def test_one_run_needs_no_list(tmp_path: Path) -> None:
+    run = training_run(tmp_path / "run")
+    wanted = stages([run]).data
+    for given in (run, Path(tmp_path / "run"), str(tmp_path / "run")):
+        assert stages(given).data.equals(wanted)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="nowhere is not a finished run"):
+        curves("nowhere")

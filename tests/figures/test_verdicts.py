@@ -150,3 +150,13 @@ def test_every_figure_of_verdicts_is_drawn(run: Run, tmp_path: Path) -> None:
         assert make(runs).draw("dark").axes
     for single in (noise_matrix, suspects):
         assert single(run).draw("dark").axes
+
+
+def test_one_run_and_the_name_of_a_file(tmp_path: Path) -> None:
+    made_run(tmp_path / "run", truth=False)
+    truth = pd.DataFrame(
+        {"id": [f"row {row}" for row in range(10)], "true_label": [NAMES[k] for k in TRUE]}
+    )
+    truth.to_csv(tmp_path / "truth.csv", index=False)
+    by_name = confusion(str(tmp_path / "run"), str(tmp_path / "truth.csv")).data
+    assert by_name.equals(confusion([tmp_path / "run"], tmp_path / "truth.csv").data)

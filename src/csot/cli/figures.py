@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from csot.cli.terminal import Terminal
 from csot.cli.train import require_training
 
 if TYPE_CHECKING:
-    from csot.figures.catalogue import Entry, Request
+    from csot.figures.catalogue import DemoGroup, Entry, Request
     from csot.figures.drawing import Drawing
     from csot.figures.style import ThemeName
 
@@ -50,7 +51,8 @@ def figures(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="timing: only the sizes that take seconds.")
+        bool,
+        typer.Option("--quick", help="timing: measure some of the iterations, scale the time up."),
     ] = False,
     allow_outside: AllowOutside = False,
     quiet: Quiet = False,
@@ -82,10 +84,11 @@ def figures(
             given = Request(
                 tuple(runs or ()), truth, epoch, kept or out / KEPT, quick, allow_outside, on_step
             )
+            demos = {entry.demo for entry in chosen.values() if entry.demo is not None}
             for number, (one, entry) in enumerate(chosen.items()):
                 on_step(one, number, len(chosen))
                 try:
-                    drawing = entry.make(request_for(entry, given))
+                    drawing = entry.make(request_for(entry, given, demos))
                 except ValueError as error:
                     if name != "all" or not runs:
                         raise
@@ -97,15 +100,15 @@ def figures(
         terminal.result(drawn)
 
 
-def request_for(entry: Entry, given: Request) -> Request:
-    """What the user gave, or the runs on digits."""
+def request_for(entry: Entry, given: Request, demos: Collection[DemoGroup]) -> Request:
+    """What the user gave, or runs on digits; of ``demos`` all are made that train."""
     if entry.demo is None or given.runs:
         return given
     require_training("csot figures")
     from csot.gallery import demo_runs
 
     assert given.kept is not None
-    made = demo_runs(entry.demo, given.kept, given.on_step)
+    made = demo_runs(entry.demo, given.kept, given.on_step, demos)
     return replace(given, runs=made.runs, truth=made.truth)
 
 

@@ -15,7 +15,6 @@ from csot.figures.solver.couplings import couplings, epsilons
 from csot.figures.solver.mappings import mappings
 from csot.figures.solver.overview import overview
 from csot.figures.solver.timing import timing
-from csot.figures.solver.timing_cells import OPTIONS, PAPER, QUICK, Cell
 from csot.figures.training.curves import curves, stages
 from csot.figures.training.sensitivity import sensitivity
 from csot.figures.training.times import epoch_time, total_time
@@ -47,7 +46,7 @@ class Request:
     kept: Path | None = None
     """Folder in which long computations are kept."""
     quick: bool = False
-    """Only the sizes that take seconds."""
+    """Measure only some of the iterations of the timing table, and scale the time up."""
     allow_outside: bool = False
     """Read pictures that lie outside of the data folder."""
     on_step: Callable[[str, int, int], None] = field(default=lambda stage, done, total: None)
@@ -72,16 +71,8 @@ class Entry:
 
 
 def _timing(request: Request) -> Drawing:
-    sizes = QUICK if request.quick else tuple(PAPER)
-    total, done = len(sizes) * len(OPTIONS), 0
-
-    def on_cell(cell: Cell) -> None:
-        nonlocal done
-        done += 1
-        request.on_step(f"{cell.method} ({cell.rows}, {cell.classes})", done, total)
-
     kept = None if request.kept is None else request.kept / "timing.json"
-    return timing(sizes, kept=kept, on_cell=on_cell)
+    return timing(kept=kept, quick=request.quick, on_step=request.on_step)
 
 
 FIGURES: dict[str, Entry] = {

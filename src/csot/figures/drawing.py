@@ -106,6 +106,8 @@ class Drawing:
                 metadata = {"Date": None} if kind == "svg" else {}
                 with atomic_write(written[-1]) as file:
                     figure.savefig(file, format=kind, metadata=metadata)
+                # Arranging text and axes takes most of the time, and once is enough.
+                figure.set_layout_engine("none")
         return written
 
 

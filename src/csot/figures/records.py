@@ -95,13 +95,18 @@ def find_runs(places: Sequence[str | Path]) -> list[Run]:
     return [Run.open(path) for path in found]
 
 
-def training_records(places: Iterable[str | Path | Run]) -> list[Record]:
+def several(places: str | Path | Run | Iterable[str | Path | Run]) -> list[str | Path | Run]:
+    """One place is a list of one: a string must not be taken for its letters."""
+    return [places] if isinstance(places, str | Path | Run) else list(places)
+
+
+def training_records(places: str | Path | Run | Iterable[str | Path | Run]) -> list[Record]:
     """The training runs in these places, with titles that differ where the runs do.
 
     A run of `csot compare` is called as its folder there, another one by its method; where two of
     the same noise and seed have the same name, their folders are added.
     """
-    given = list(places)
+    given = several(places)
     runs = [place for place in given if isinstance(place, Run)]
     runs += find_runs([place for place in given if not isinstance(place, Run)])
     found = [Record(run, _title(run)) for run in runs if (run.path / "metrics.csv").exists()]
@@ -134,10 +139,11 @@ def titles_of(records: Sequence[Record]) -> list[str]:
     return [*(name for name in names if name not in order), *order]
 
 
-def titled_runs(runs: Sequence[str | Path | Run]) -> dict[str, Run]:
+def titled_runs(runs: str | Path | Run | Sequence[str | Path | Run]) -> dict[str, Run]:
     """Runs by title: training runs by method, others by the name of their folder."""
-    given = [run for run in runs if isinstance(run, Run)]
-    every = [*given, *find_runs([run for run in runs if not isinstance(run, Run)])]
+    places = several(runs)
+    given = [run for run in places if isinstance(run, Run)]
+    every = [*given, *find_runs([run for run in places if not isinstance(run, Run)])]
     if not every:
         raise ValueError("`runs` is empty: give the folder of a run")
     if all((run.path / "metrics.csv").exists() for run in every):

@@ -44,7 +44,7 @@ def read_truth(path: Path) -> dict[str, str]:
     return {key: label for key, label in zip(keys, labels, strict=True) if label != ""}
 
 
-def judged_labels(run: Run, truth: Mapping[Any, Any] | Path | None = None) -> pd.DataFrame:
+def judged_labels(run: Run, truth: Mapping[Any, Any] | str | Path | None = None) -> pd.DataFrame:
     """The findings of the rows whose true label is known, with a column `true_label`.
 
     `truth` is a file, or a mapping from ids to labels; by default true_labels.csv of the run.
@@ -56,6 +56,7 @@ def judged_labels(run: Run, truth: Mapping[Any, Any] | Path | None = None) -> pd
             f"{run.path} does not know the true labels: give them as `truth`, a CSV file with the "
             f"columns {ID} and {TRUE}"
         )
+    truth = Path(truth) if isinstance(truth, str) else truth
     if truth is None or isinstance(truth, Path):
         known = read_truth(run.path / TRUTH if truth is None else truth)
     else:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from csot.figures.comparison.measured import run_record
-from csot.figures.comparison.table_model import NOTHING, escape
+from csot.figures.comparison.table_model import NOTHING
+from csot.figures.latex import escape, group_heads
 from csot.figures.records import read_history
 from csot.figures.style import LIGHT, new_figure, plain
 from csot.runs import Run
@@ -221,12 +222,11 @@ def latex(table: pd.DataFrame, comparison: Comparison) -> str:
     """A booktabs table with the same columns for each noise; the best last accuracy is bold."""
     noises, shown = comparison.noises, comparison.shown()
     count = len(shown)
-    head = " & ".join(rf"\multicolumn{{{count}}}{{c}}{{{escape(noise)}}}" for noise in noises)
     lines = [
         rf"\begin{{tabular}}{{l{'c' * count * len(noises)}}}",
         r"\toprule",
-        rf"Method & {head} \\",
-        rf" & {' & '.join([escape(title) for title in shown] * len(noises))} \\",
+        *group_heads([(noise, count) for noise in noises], 1),
+        rf"Method & {' & '.join([escape(title) for title in shown] * len(noises))} \\",
         r"\midrule",
     ]
     winners = best_last(table)

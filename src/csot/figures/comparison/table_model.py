@@ -12,6 +12,8 @@ from itertools import groupby
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from csot.figures.latex import escape, group_heads, notes_below
+
 PAPER, MEASURED = "paper", "measured"
 EPOCHS = {
     "peak": "highest of all epochs, which papers call best",
@@ -165,9 +167,6 @@ class ResultTable:
 
 
 NOTHING = "-"
-LATEX = str.maketrans(
-    {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "^": r"\^{}", "±": r"$\pm$"}
-)
 
 
 def row_heads(table: ResultTable) -> list[str]:
@@ -219,18 +218,16 @@ def as_csv(table: ResultTable) -> str:
 def as_latex(table: ResultTable) -> str:
     """A booktabs table; the paper's rows are slanted, letters refer to the notes below."""
     heads = row_heads(table)
-    count = len(heads) + len(table.columns)
     groups = [
         (name, len(list(members)))
         for name, members in groupby(column.header[0] for column in table.columns)
     ]
-    top = [rf"\multicolumn{{{n}}}{{c}}{{{escape(name)}}}" for name, n in groups]
     names = [escape(name) for name in heads] + [escape(c.header[1]) for c in table.columns]
     lines = [
         "% " + table.title,
         rf"\begin{{tabular}}{{{'l' * len(heads)}{'r' * len(table.columns)}}}",
         r"\toprule",
-        rf"{'& ' * (len(heads) - 1)}& {' & '.join(top)} \\",
+        *group_heads(groups, len(heads)),
         rf"{' & '.join(names)} \\",
         r"\midrule",
     ]
@@ -238,20 +235,14 @@ def as_latex(table: ResultTable) -> str:
         cells = [escape(cell) for cell in _head_cells(row, heads)]
         for column in table.columns:
             figure = row.figures.get(column)
-            mark = f"$^{{{figure.note}}}$" if figure is not None and figure.note else ""
+            # Letters stand beside the column, so that the digits stay below each other.
+            mark = rf"\rlap{{$^{{{figure.note}}}$}}" if figure is not None and figure.note else ""
             cells.append("--" if figure is None else figure.text(r"$\pm$") + mark)
         if row.source != MEASURED:
             cells = [rf"\textsl{{{cell}}}" for cell in cells]
         lines.append(rf"{' & '.join(cells)} \\")
-    notes = [
-        rf"\multicolumn{{{count}}}{{l}}{{\footnotesize {escape(n)}}} \\" for n in table.legend()
-    ]
-    return "\n".join([*lines, r"\bottomrule", *notes, r"\end{tabular}", ""])
-
-
-def escape(text: str) -> str:
-    """Text for LaTeX."""
-    return text.translate(LATEX)
+    notes = notes_below([escape(note) for note in table.legend()])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes, ""])
 
 
 def as_html(table: ResultTable) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.solver.snapshot_plans import warm_digits
+from csot.figures.solver.snapshot_plans import snapshot_or_digits, titled_plans
 from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain, whole_numbers
 from csot.ot.array_adapter import as_tensor
 from csot.ot.numerics import ConvergenceWarning
@@ -46,7 +46,7 @@ def convergence(
     coherences : tuple of float
         One line each; 1 is the paper's.
     """
-    found = warm_digits() if snapshot is None else snapshot
+    found = snapshot_or_digits(snapshot)
     plans = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -66,10 +66,10 @@ def convergence(
     return draw_convergence(plans)
 
 
-def draw_convergence(plans: Mapping[str, Plan]) -> Drawing:
+def draw_convergence(plans: Mapping[str, Plan] | Plan) -> Drawing:
     """Your own plans, by title: their `objective_trace`."""
     parts = []
-    for title, plan in plans.items():
+    for title, plan in titled_plans(plans).items():
         trace = as_tensor("plans", plan.objective_trace).double().cpu().numpy()
         if trace.ndim != 1:
             raise ValueError(f"`plans` must be single problems; {title!r} is a batch")
@@ -102,7 +102,9 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         left.plot(mine["outer_iteration"], 100 * above / (above.iloc[0] or 1.0), **look)
         right.plot(mine["outer_iteration"], above.clip(lower=FLOOR), **look)
     left.set_ylabel("remaining descent (% of the first)")
+    left.set_title("what remains to descend")
     right.set_ylabel("objective - lowest (nats)")
+    right.set_title(f"the same on a logarithmic scale, down to {FLOOR:g}")
     right.set_yscale("log")
     for axis in (left, right):
         axis.set_xlabel("outer iteration")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.solver.mappings import BUDGETS
-from csot.figures.solver.snapshot_plans import plan_of, warm_digits
+from csot.figures.solver.snapshot_plans import plan_of, snapshot_or_digits, titled_plans
 from csot.figures.style import PAGE, Theme, matrix_panel, new_figure, plain
 from csot.ot.array_adapter import as_tensor
 from csot.ot.plan import Plan
@@ -34,7 +34,7 @@ def couplings(
     coherence: float = 1.0,
 ) -> Drawing:
     """The plans of several budgets; arguments as in `mappings`."""
-    found = warm_digits() if snapshot is None else snapshot
+    found = snapshot_or_digits(snapshot)
     plans = {
         f"m = {budget:g}": plan_of(found, budget=budget, epsilon=epsilon, coherence=coherence)
         for budget in budgets
@@ -50,7 +50,7 @@ def epsilons(
     coherence: float = 1.0,
 ) -> Drawing:
     """The plans of several weights of the entropy, at one budget: a smaller one is sharper."""
-    found = warm_digits() if snapshot is None else snapshot
+    found = snapshot_or_digits(snapshot)
     plans = {
         f"ε = {value:g}": plan_of(found, budget=budget, epsilon=value, coherence=coherence)
         for value in epsilons
@@ -78,8 +78,7 @@ def draw_plans(
     name : str
         Name of the files.
     """
-    titled = {"": plans} if isinstance(plans, Plan) else dict(plans)
-    matrices = {title: _scaled(plan) for title, plan in titled.items()}
+    matrices = {title: _scaled(plan) for title, plan in titled_plans(plans).items()}
     shapes = {matrix.shape for matrix in matrices.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 2:
         raise ValueError(f"`plans` must have one shape (N, C), got {sorted(shapes)}")
@@ -157,7 +156,9 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
         main.set_yticks(range(0, len(names), step), names[::step], fontsize=6)
         top = figure.add_subplot(grid[2 * number, 0])
         sums = rows[rows["plan"] == title].set_index("place")["row_sum"].iloc[shown]
-        top.bar(range(len(shown)), sums, width=1.0, color=theme.colour(0))
+        # One shape: hundreds of bars take seconds to draw.
+        edges = np.arange(len(shown) + 1) - 0.5
+        top.stairs(sums.to_numpy(), edges, fill=True, color=theme.colour(0))
         top.set_xlim(-0.5, len(shown) - 0.5)
         top.set_ylim(0, 1.05)
         top.set_yticks([0, 1])

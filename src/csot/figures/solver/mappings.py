@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.solver.snapshot_plans import plan_of, warm_digits
+from csot.figures.solver.snapshot_plans import plan_of, snapshot_or_digits
 from csot.figures.style import PAGE, Theme, bare, new_figure
 from csot.runs.snapshots import Snapshot
 
@@ -219,7 +219,7 @@ def mappings(
     seed : int
         Seed of t-SNE.
     """
-    found = warm_digits() if snapshot is None else snapshot
+    found = snapshot_or_digits(snapshot)
     points, centroids = place(found, seed)
     parts = []
     for budget in budgets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -54,6 +55,30 @@ def warm_digits(rows: int = ROWS, seed: int = SEED) -> Snapshot:
         features = torch.relu(first(inputs[torch.from_numpy(chosen)]))
         probs = last(features).softmax(-1)
     return Snapshot(probs.numpy(), features.numpy(), labels[chosen], truth[chosen])
+
+
+def snapshot_or_digits(snapshot: Snapshot | None) -> Snapshot:
+    """The snapshot given; digits where there is none."""
+    if snapshot is None:
+        return warm_digits()
+    if not isinstance(snapshot, Snapshot):
+        raise ValueError(
+            f"`snapshot` must be a csot.figures.Snapshot(pred_probs, features), got "
+            f"{type(snapshot).__name__}"
+        )
+    return snapshot
+
+
+def titled_plans(plans: Mapping[str, Plan] | Plan) -> dict[str, Plan]:
+    """Plans by title; a single one has none."""
+    if isinstance(plans, Plan):
+        return {"": plans}
+    if not isinstance(plans, Mapping):
+        raise ValueError(
+            f"`plans` must be a Plan, or plans by title such as {{'m = 0.5': plan}}, got "
+            f"{type(plans).__name__}"
+        )
+    return dict(plans)
 
 
 def plan_of(

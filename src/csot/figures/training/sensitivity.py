@@ -22,6 +22,9 @@ LABELS = {
     "epsilon": "weight of the entropy ε",
 }
 
+NARROWEST = 5.0
+"""Least range of the accuracies that are drawn, in points."""
+
 
 def sensitivity(runs: Sequence[str | Path | Run], setting: str = "coherence") -> Drawing:
     """Last test accuracy over the values of a setting; a line for each noise, seeds as a range.
@@ -103,6 +106,14 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
     axis.minorticks_off()
     axis.set_xlabel(LABELS.get(str(setting), str(setting)))
     axis.set_ylabel("test accuracy, last epoch (%)")
+    # Single test rows must not look like an effect.
+    low, high = axis.get_ylim()
+    spare = max(0.0, NARROWEST - (high - low)) / 2
+    axis.set_ylim(low - spare, high + spare)
     plain(axis)
-    axis.legend(title="noise")
+    noises = table["noise"].unique()
+    if len(noises) == 1:
+        axis.set_title(f"noise {noises[0]}")
+    else:
+        figure.legend(title="noise", loc="outside lower center", ncols=3)
     return figure

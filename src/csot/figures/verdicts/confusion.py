@@ -21,11 +21,12 @@ from csot.runs.truth import TRUE, class_codes, judged_labels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 MOST_PANELS = 4
 WRITTEN = 12
 """Classes up to which the shares are written into the cells."""
-Truth = Mapping[Any, Any] | Path | None
+Truth = Mapping[Any, Any] | str | Path | None
 
 
 def confusion(runs: Sequence[str | Path | Run], truth: Truth = None) -> Drawing:
@@ -81,7 +82,8 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
     names = list(dict.fromkeys(table["true"].astype(str)))
     columns = len(panels) if len(panels) <= 3 else 2
     rows = -(-len(panels) // columns)
-    figure = new_figure(PAGE, rows * (PAGE / max(2, columns) + 0.25))
+    # Square panels, as wide as the scale on the right leaves them.
+    figure = new_figure(PAGE, rows * (0.8 * PAGE / max(2, columns) + 0.6))
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
@@ -98,9 +100,18 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
     for axis in axes[::columns]:
         axis.set_ylabel("true label")
     assert image is not None
-    bar = figure.colorbar(image, ax=figure.axes, shrink=0.75, pad=0.01)
-    bar.set_label("share of the true class")
+    share_bar(figure, image)
     return figure
+
+
+def share_bar(figure: Figure, image: AxesImage) -> None:
+    """The scale of `draw_shares`, in the per cent of its cells."""
+    from matplotlib.ticker import PercentFormatter
+
+    bar = figure.colorbar(
+        image, ax=figure.axes, shrink=0.75, pad=0.01, format=PercentFormatter(1, symbol="")
+    )
+    bar.set_label("% of the true class")
 
 
 def draw_shares(
@@ -125,7 +136,7 @@ def draw_shares(
                 look: dict[str, Any] = {
                     "ha": "center",
                     "va": "center",
-                    "fontsize": 4.5 if small else 6,
+                    "fontsize": 5.5 if small else 6,
                 }
                 axis.text(k, i, f"{100 * share:.0f}", color=colour, **look)
     return image
@@ -187,6 +198,5 @@ def _paint_noise(tables: Tables, theme: Theme) -> Figure:
         figure.axes[1].set_title(f"true noise matrix (largest difference {apart:.0f} points)")
     figure.axes[0].set_ylabel("true label")
     assert image is not None
-    bar = figure.colorbar(image, ax=figure.axes, shrink=0.75, pad=0.01)
-    bar.set_label("share of the true class")
+    share_bar(figure, image)
     return figure
