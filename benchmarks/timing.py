@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from csot._core.atomic import write_text
+from csot._core.files import write_text
 from rich.console import Console
 
 from csot.figures.solver.timing_cells import (
