@@ -22,9 +22,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from csot._core.files import write_text
 from rich.console import Console
 
+from csot._core.files import write_text
 from csot.figures.solver.timing_cells import (
     BUDGET,
     LONG,

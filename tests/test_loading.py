@@ -242,3 +242,9 @@ def test_wrong_inputs(trained_on_images: Path, folder: Path, tmp_path: Path) -> 
         csot.load(trained_on_images, checkpoint="first")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="is not a training run"):
         csot.load(tmp_path)
+
+
+def test_the_representation_is_one_short_line(trained_on_images: Path) -> None:
+    shown = repr(csot.load(trained_on_images))
+    assert shown.startswith("LoadedRun(takes images; classes ")
+    assert len(shown) < 200

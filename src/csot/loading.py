@@ -22,7 +22,7 @@ from csot.data.readers.to_predict import Inputs
 from csot.data.readers.training import to_float32
 from csot.data.samples import ImageFiles, InMemory, Samples, read_square
 from csot.runs import Run
-from csot.runs.exports import Predicted
+from csot.runs.exports import SHOWN_CLASSES, Predicted
 from csot.training.predict import Predictor, Which
 
 Probabilities: TypeAlias = npt.NDArray[np.float32]
@@ -78,6 +78,9 @@ class LoadedRun(ABC):
 
     class_names: list[str]
     medium: str
+
+    def __repr__(self) -> str:
+        return f"LoadedRun(takes {self.medium}; classes {listed(self.class_names, SHOWN_CLASSES)})"
 
     def predict(self, inputs: Any) -> npt.NDArray[np.object_]:
         """Return the likeliest class of each sample, (N,); see `predict_proba`."""

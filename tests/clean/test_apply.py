@@ -78,6 +78,26 @@ def test_tables(tmp_path: Path, suffix: str) -> None:
     np.testing.assert_allclose(fixed[list("abcd")].astype(float), frame[list("abcd")])
 
 
+def test_a_table_in_memory(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = np.arange(120) % 2
+    table = pd.DataFrame(rng.normal(size=(120, 3)) + 5 * truth[:, None], columns=list("abc"))
+    table["kind"] = np.where(np.arange(120) < 8, 1 - truth, truth)
+    run = clean_dataset(table, tmp_path / "run", label="kind")
+    applied = run.save(tmp_path / "kept").apply(tmp_path / "fixed.csv")
+    assert len(applied.changes) == 8
+    fixed = pd.read_csv(tmp_path / "fixed.csv")
+    assert fixed["kind"].tolist() == truth.tolist()
+    assert fixed.columns.tolist() == table.columns.tolist()
+    again = type(run).open(tmp_path / "run")
+    with pytest.raises(DataError, match="given again as `data`"):
+        again.apply(tmp_path / "other.csv")
+    again.apply(tmp_path / "other.parquet", data=table)
+    assert pd.read_parquet(tmp_path / "other.parquet")["kind"].tolist() == truth.tolist()
+    with pytest.raises(DataError, match="was labelled"):
+        again.apply(tmp_path / "third.csv", data=table.assign(kind=truth))
+
+
 def test_arrays_keep_names_and_types(tmp_path: Path) -> None:
     features, labels = blobs()
     codes = (labels == "bee").astype(np.int16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pandas as pd
 from csot._core.files import atomic_path, refuse_overlap
 from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
+from csot.data.readers.frame import is_frame
 from csot.review.domain.decision_files import Decisions, read_decisions
 from csot.runs import Run
 from csot.runs.findings import CONFIDENCE, CORRECTED, GIVEN, ID, STATUS
@@ -29,7 +30,7 @@ class Applied:
 
     path: Path
     changes_path: Path
-    changes: pd.DataFrame
+    changes: pd.DataFrame = field(repr=False)
     """One row per changed label: id, given_label, new_label, confidence, and whether people
     (`reviewed`) or the run changed it, surely (`corrected`) or as the better guess
     (`uncertain`)."""
@@ -40,6 +41,7 @@ def apply_corrections(
     run: Run | str | Path,
     out: str | Path,
     *,
+    data: Any = None,
     min_confidence: float = 0.0,
     link: bool = False,
     allow_outside: bool = False,
@@ -57,6 +59,8 @@ def apply_corrections(
         A finished run of `csot clean` whose data is still where it was.
     out : path
         A new folder or file; the input is never overwritten.
+    data : DataFrame or datasets.Dataset, optional
+        The table of a run on a table in memory, which is not on disk to be read again.
     min_confidence : float in [0, 1]
         Corrections of the run below this confidence are left out; decisions of people are not.
     link : bool
@@ -68,35 +72,43 @@ def apply_corrections(
     target = Path(out)
     if not 0 <= min_confidence <= 1:
         raise DataError(f"`min_confidence` is {min_confidence}; give a number from 0 to 1")
-    data, path = _read_source(found, allow_outside)
-    refuse_overlap(path, target)
+    read, path = _read_source(found, data, allow_outside)
+    if path is not None:
+        refuse_overlap(path, target)
     changes_path = target.with_name(f"{target.stem}-changes.csv")
     for place in (target, changes_path):
         if place.exists():
             raise DataError(f"`out` {place} exists; nothing is overwritten: choose another name")
-    labels, changes = _final_labels(found, data, min_confidence)
+    labels, changes = _final_labels(found, read, min_confidence)
     with atomic_path(target) as place:
-        if data.images is not None and data.table is None:
-            _write_images(place, data, labels, link)
-        elif data.table is not None:
-            _write_table(place, target.suffix.lower() or path.suffix.lower(), data, labels)
+        if read.images is not None and read.table is None:
+            _write_images(place, read, labels, link)
+        elif read.table is not None:
+            own = ".csv" if path is None else path.suffix.lower()
+            _write_table(place, target.suffix.lower() or own, read, labels)
         else:
-            _write_arrays(place, path, data, labels)
+            assert path is not None
+            _write_arrays(place, path, read, labels)
     write_csv(changes_path, changes, excel_safe=found.excel_safe)
-    return Applied(target, changes_path, changes, len(data))
+    return Applied(target, changes_path, changes, len(read))
 
 
-def _read_source(run: Run, allow_outside: bool) -> tuple[LabelledData, Path]:
+def _read_source(run: Run, frame: Any, allow_outside: bool) -> tuple[LabelledData, Path | None]:
     """The data of the run, as it is now; an error if its samples or labels have changed."""
     summary = run.read_summary()
     source, settings = summary.get("source"), summary.get("settings")
     source = source if isinstance(source, dict) else {}
     path, place = source.get("path"), source.get("root")
-    if not isinstance(path, str) or not isinstance(settings, dict) or "method" in summary:
+    is_cleaned = isinstance(settings, dict) and "method" not in summary
+    if not is_cleaned or (not isinstance(path, str) and not is_frame(frame)):
         raise DataError(
-            f"{run.path} does not name the data that it cleaned: apply needs a run of csot clean "
-            "on files"
+            f"{run.path} does not name a file of the data that it cleaned: apply needs a run of "
+            "csot clean on files, or on a table in memory, which is given again as `data`; for "
+            "arrays, run.findings['corrected_label'] has the labels"
         )
+    assert isinstance(settings, dict)
+    if isinstance(path, str) and frame is not None:
+        raise DataError(f"`data` is for runs on a table in memory; {run.path} is on {path}")
     if "n_annotators" in summary:
         raise DataError(
             f"{run.path} weighed the votes of several annotators, and its data has a row per vote; "
@@ -106,7 +118,7 @@ def _read_source(run: Run, allow_outside: bool) -> tuple[LabelledData, Path]:
     columns = Columns(**{name: settings.get(name) for name in named})
     is_table = source.get("kind") == "table"
     data = read_data(
-        Path(path),
+        Path(path) if isinstance(path, str) else frame,
         columns,
         Path(place) if is_table and isinstance(place, str) else None,
         lambda _: None,
@@ -114,7 +126,7 @@ def _read_source(run: Run, allow_outside: bool) -> tuple[LabelledData, Path]:
         allow_outside=allow_outside,
         merge_variants=settings.get("merge_variants") is True,
     )
-    return data, Path(path)
+    return data, Path(path) if isinstance(path, str) else None
 
 
 def _final_labels(

@@ -50,6 +50,9 @@ SHOWN_ROWS = 5
 class CleanRun(Run):
     """What `clean_dataset` returns: the folder of the run, and its results in Python."""
 
+    _table: Any = None
+    """The table in memory that was cleaned, for `apply`."""
+
     @cached_property
     def findings(self) -> pd.DataFrame:
         """One row per sample, by id: its labels, score, status and reason."""
@@ -96,6 +99,8 @@ class CleanRun(Run):
 
     def apply(self, out: str | Path, **options: Any) -> Applied:
         """Write the data set with corrected labels; options as for `apply_corrections`."""
+        if self._table is not None:
+            options = {"data": self._table, **options}
         return apply_corrections(self, out, **options)
 
     def predict(self, data: str | Path, **options: Any) -> Predicted:
@@ -113,7 +118,12 @@ class CleanRun(Run):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise ValueError(f"{target} exists and is not an empty folder; choose another")
         shutil.copytree(self.path, target, dirs_exist_ok=True)
-        return CleanRun.open(target)
+        return CleanRun.open(target)._of(self._table)
+
+    def _of(self, table: Any) -> CleanRun:
+        """The same run, which remembers the table that it cleaned."""
+        object.__setattr__(self, "_table", table)
+        return self
 
 
 def clean_dataset(
@@ -241,7 +251,7 @@ def clean_dataset(
         fit_and_write(request, progress)
     else:
         judge_and_write(request, request.judge_with, progress)
-    return CleanRun.open(request.out)
+    return CleanRun.open(request.out)._of(source if is_frame(source) else None)
 
 
 def _in_memory(data: Any, labels: Any) -> Any:

@@ -157,8 +157,10 @@ def _show_next(run: Run, terminal: Terminal) -> None:
     out: Path = run.path
     terminal.say(f"Results in {out}; look at {out / 'report.html'}")
     terminal.say(f"Next: {shlex.join([*program(), 'review', str(out)])}")
-    source = run.read_summary().get("source")
-    if isinstance(source, dict) and "path" in source and run.read_annotators() is None:
+    summary = run.read_summary()
+    source = summary.get("source")
+    is_file = isinstance(source, dict) and "path" in source
+    if is_file and summary.get("n_corrected") and run.read_annotators() is None:
         terminal.say(f"Or apply all corrections: {shlex.join([*program(), 'apply', str(out)])}")
     again = [*program(), *clean_command(run)[1:], "--verified", str(out / "verified.csv")]
     terminal.say(f"Then, with what you decided: {shlex.join(again)}")
