@@ -15,8 +15,8 @@ from csot.training.from_config import has_units
 from csot.training.label_knowledge import Difference, compare_predictions
 from csot.training.loop import Finished
 
-MOST_ROWS = 5_000
-"""Up to here a cleaner is fitted too: seconds on a CPU. More rows are what networks are for."""
+MOST_ROWS, MOST_NUMBERS = 5_000, 1_000_000
+"""Up to so many rows, and features of all of them, a cleaner is fitted too: seconds on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,11 @@ class AgainstCleaner:
 def compare_with_cleaner(
     data: TrainingData, finished: Finished, seed: int
 ) -> AgainstCleaner | None:
-    """None for images, many rows, several annotators, or where nothing was held out."""
+    """None for images, much data, several annotators, or where nothing was held out."""
     predicted, rows = finished.predicted, finished.rows
-    is_asked = data.train.kind == "features" and len(data) <= MOST_ROWS and data.votes is None
-    if not is_asked or finished.held_out is None or predicted is None:
+    is_asked = data.train.kind == "features" and data.votes is None
+    is_small = len(data) <= MOST_ROWS and len(data) * data.train.shape[-1] <= MOST_NUMBERS
+    if not (is_asked and is_small) or finished.held_out is None or predicted is None:
         return None
     features = features_of_rows(data)
     held = np.setdiff1d(np.arange(len(data)), rows.numpy())
