@@ -35,7 +35,7 @@ def test_cells_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert timing.all_as_written(kept, [(30, 3)], 1) == cells
     measured = timing.measure([(30, 3)], repeats=1)
     line = timing.markdown(measured, cells).splitlines()[-1]
-    assert line.startswith("| (30, 3) | ")
+    assert line.startswith("| (30,&nbsp;3) | ")
     assert line.endswith("| 2.50, 1.50 |")
 
 

@@ -96,7 +96,7 @@ def test_progress_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(timing_progress.time, "perf_counter", lambda: now)
     said: list[tuple[int, int]] = []
-    places = [(100, 10, "VDA"), (200, 10, "VDA")]
+    places = [(400, 400, "VDA"), (400, 800, "VDA")]
     progress = timing_progress.TimingProgress(
         places, False, lambda _, done, total: said.append((done, total))
     )

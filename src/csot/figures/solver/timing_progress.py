@@ -18,6 +18,8 @@ EVERY = 1.0
 """Seconds between two calls."""
 NANOSECONDS = {"VDA": 30_000.0, "ESI": 3_000.0, "csot": 500.0, "csot_float32": 250.0}
 """Per entry of the plan, until a cell of that method has been measured."""
+TELLING = 100_000
+"""Entries from which a cell tells about larger ones; in smaller ones compiling takes longest."""
 QUICK_NANOSECONDS = {"VDA": 1_000.0, "ESI": 300.0}
 
 
@@ -48,7 +50,8 @@ class TimingProgress:
             over.set()
             ticker.join()
         rows, classes, method = place
-        self._per_entry[method] = (time.perf_counter() - began) / (rows * classes)
+        if rows * classes >= TELLING:
+            self._per_entry[method] = (time.perf_counter() - began) / (rows * classes)
         self._left.remove(place)
 
     def _tick(self, began: float, over: threading.Event) -> None:
