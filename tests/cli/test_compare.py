@@ -55,9 +55,9 @@ def test_a_table_starts_as_for_train(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     configs = [RunFolder(place.parent).read_config() for place in tmp_path.rglob("summary.json")]
     assert {config.method for config in configs} == {"cross_entropy", "dividemix", "csot"}
-    trained = make_config(str(table), "csot", preset="features", overrides={"epochs": 2})
+    trained = make_config(str(table), "csot", preset="tables", overrides={"epochs": 2})
     for config in configs:
-        assert config.preset == "features"
+        assert config.preset == "tables"
         assert config.training.network.name == "mlp"
         assert config.training.optimiser == trained.training.optimiser
 
