@@ -143,9 +143,9 @@ def test_torch_files(tmp_path: Path) -> None:
         shared = [shared, shared]
     torch.save({"a": shared}, path)
     refused(lambda: read_torch(path), "more than 2,000,000 values", FileError)
-    torch.save(dict.fromkeys(SAME_HASH), path)
+    torch.save(dict.fromkeys(SAME_HASH[:2_000]), path)
     refused(lambda: read_torch(path), "more than 1,000 long integers", FileError)
-    torch.save(dict.fromkeys(SAME_HASH), path, _use_new_zipfile_serialization=False)
+    torch.save(dict.fromkeys(SAME_HASH[:2_000]), path, _use_new_zipfile_serialization=False)
     refused(lambda: read_torch(path, legacy=True), "more than 1,000 long integers", FileError)
     (tmp_path / "x.safetensors").write_bytes((50 << 20).to_bytes(8, "little") + b"{}")
     refused(lambda: read_safetensors(tmp_path / "x.safetensors"), "header of 52,428,800", FileError)
