@@ -1,4 +1,7 @@
-"""`LabelCleaner`: which labels are wrong, what they should be, and a robust classifier."""
+"""`LabelCleaner`: which labels are wrong, what they should be, and a robust classifier.
+
+It works on arrays. `csot clean` is `clean_dataset` in `dataset`, which reads files and writes a run.
+"""
 
 from __future__ import annotations
 

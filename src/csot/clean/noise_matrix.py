@@ -3,7 +3,7 @@
 E: posterior of the truth from out-of-fold probabilities. M: T from the expected counts, shrunk
 towards "the same rate for every class, spread evenly over the others" by as much as the evidence
 of the counts themselves asks for. The right label stays the likeliest of each row of T: without
-that, classes could swap names.
+that, classes could swap names. The T of a training run is made in `training.results`.
 """
 
 from __future__ import annotations

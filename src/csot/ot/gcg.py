@@ -95,6 +95,7 @@ class _Point:
 
     @property
     def objective(self) -> Tensor:
+        """Eq. 16 of each problem: transport cost and entropy, and the two coherence terms."""
         return self.energy + self.omega
 
     @property

@@ -11,7 +11,7 @@ The problems of the paper are special cases:
     Eq. 12   entropic curriculum OT  kappa = 0
 
 `csot.solve` lists the arguments that make each. B problems of N samples and C classes are solved
-together; the shape is (B, C, N).
+together; the shape is (B, C, N). The objective is evaluated in `gcg`.
 """
 
 from __future__ import annotations

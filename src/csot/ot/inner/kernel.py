@@ -102,7 +102,7 @@ class Kernel:
             drift = torch.zeros_like(log_v)
         w = drift.exp_()
         row_mass = self.times_columns(w)
-        row_scale = self.marginals.a / row_mass
+        row_scale = self.marginals.a / row_mass  # u of Eq. 14, up to the absorbed scales
         if not self.marginals.balanced:
             row_scale = torch.minimum(row_scale, self.max_row_scale, out=row_scale)
         column_sums = self.reduce.sum(self.times_rows(row_scale).mul_(w))

@@ -7,7 +7,8 @@ semi-dual
     D(x) = b.x - sum_i (r_i - a_i log u_i),   u = min(a/(Kv), 1),  r_i = u_i (Kv)_i,
 
 whose gradient is b - Q'1. Algorithm 1 is block-coordinate ascent on it, x += log(b / Q'1): many
-cheap steps. `newton` maximises the same function in fewer, more expensive steps.
+cheap steps. `newton` maximises the same function in fewer, more expensive steps. u (Eq. 14) is
+computed in `kernel`, v (Eq. 15) here.
 """
 
 from __future__ import annotations

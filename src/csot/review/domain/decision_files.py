@@ -1,4 +1,7 @@
-"""Decisions -> verified.csv, the corrected table, Label Studio's JSON, and votes."""
+"""Decisions -> verified.csv, the corrected table, Label Studio's JSON, and votes.
+
+These four are written on request; `csot.review` lists all that the review may write.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Training data by the name of a data set, or by a path. The files above are the names.
+"""Training data by the name of a data set, or by a path.
 
-To add a data set, add a file (see `csot.data.datasets`); nothing is registered by hand.
+To add a data set, add a file with `NAMES` and `read` to `data/datasets/`, such as `digits.py`; see
+`csot.data.datasets`. Nothing is registered by hand.
 """
 
 from __future__ import annotations
