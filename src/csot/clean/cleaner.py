@@ -1,6 +1,6 @@
 """`LabelCleaner`: which labels are wrong, what they should be, and a robust classifier.
 
-It works on arrays. `csot clean` is `clean_dataset` in `dataset`, which reads files and writes a run.
+It works on arrays; `csot clean` is `clean_dataset` in `dataset`, which reads and writes files.
 """
 
 from __future__ import annotations
