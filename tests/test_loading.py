@@ -30,7 +30,7 @@ CLASSES = ["dark", "light"]
 SMALL = {"batch_size": 8, "epochs": 3, "network.name": "resnet8", "network.width": 8}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Dark and light pictures of 8 pixels, and a module of embedders."""
     place = tmp_path_factory.mktemp("loading")
@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trained_on_images(folder: Path) -> Path:
     return csot.train(
         folder / "data", out=folder / "trained", method="cross_entropy", settings=SMALL

@@ -23,7 +23,7 @@ from cleaning.weak_labels import make_weak_cell, names, sample_labels
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "clean.py"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def data() -> Data:
     rng = np.random.default_rng(0)
     truth = np.arange(3000) % 10

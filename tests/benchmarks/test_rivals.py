@@ -33,7 +33,7 @@ def blobs(n: int, seed: int, spread: float = 0.7) -> tuple[np.ndarray, np.ndarra
     return rows.astype(np.float32), truth
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def task() -> tuple[Task, np.ndarray]:
     """300 rows of three classes, every tenth label wrong; the truth."""
     rows, truth = blobs(300, 0)
@@ -42,7 +42,7 @@ def task() -> tuple[Task, np.ndarray]:
     return Task(rows, given, test, CLASSES, 0), truth
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def fitted(task: tuple[Task, np.ndarray]) -> CrossValidated:
     with torch.no_grad():
         return cross_validate(task[0].features, task[0].given, CLASSES, 0)

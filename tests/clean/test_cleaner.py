@@ -30,7 +30,7 @@ COLUMNS = [
 NAMES = np.array(["ant", "bee", "cat"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def digits() -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     x, y = load_digits(return_X_y=True)
     return x, y
@@ -49,7 +49,7 @@ def blobs() -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return make_some_blobs()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plain() -> LabelCleaner:
     """Fitted to the blobs as they are, for what must not matter. Not to be changed."""
     return fit(*make_some_blobs())

@@ -43,7 +43,7 @@ def test_scikit_learn_contract_with_every_member(check: str) -> None:
     getattr(estimator_checks, check)("LabelCleaner", LabelCleaner())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def blobs() -> tuple[np.ndarray, np.ndarray]:
     x, y = make_blobs(120, n_features=4, centers=3, random_state=0)
     return x.astype(np.float64), np.array(["ant", "bee", "cat"])[y]

@@ -16,7 +16,7 @@ from csot.data import DataError
 from small_data import blobs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> CleanRun:
     folder = tmp_path_factory.mktemp("dataset")
     features, labels = blobs()

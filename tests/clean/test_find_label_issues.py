@@ -60,12 +60,12 @@ def make_case(kind: str) -> Case:
     return Case(x, y, given, probs)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sym() -> Case:
     return make_case("sym")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pair() -> Case:
     return make_case("pair")
 

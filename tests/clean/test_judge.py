@@ -33,7 +33,7 @@ class Digits:
         return self.cleaner.judge(self.pixels[self.new], self.labels[self.new])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def digits() -> Digits:
     return Digits()
 

@@ -83,7 +83,7 @@ class Digits:
         assert len(json.loads((run / "label_studio.json").read_text())) == ROWS
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def digits() -> Digits:
     return Digits()
 

@@ -15,7 +15,7 @@ from training.quick import DIGITS, command, fails
 SHORT = (*DIGITS, "--set=epochs=2", "--set=warmup=1", "--method", "csot")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("train") / "run"
     result = command("train", *SHORT, "--out", out)

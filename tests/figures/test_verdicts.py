@@ -25,7 +25,7 @@ from csot.runs.noise import wilson_interval
 from figures.made_runs import CORRECTED, GIVEN, ISSUE, MATRIX, NAMES, SCORE, TRUE, made_run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return made_run(tmp_path_factory.mktemp("made") / "run")
 

@@ -17,7 +17,7 @@ BUDGET = 0.08
 """Seconds of the processor for each reader; slow ones get fewer inputs, but LEAST."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Target], Path]:
     """Readers of the same files share a folder, and leave it as it was."""
     made: dict[Callable[[Path], None], Path] = {}

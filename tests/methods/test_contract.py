@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 
 from csot.data.datasets.core.dataset_registry import TrainingData
 from csot.data.datasets.digits import read_digits
@@ -106,7 +107,7 @@ class Trained:
     folder: Path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trained]:
     """One undisturbed run of each method, for all that is asked of it."""
 
@@ -188,10 +189,26 @@ def test_says_what_it_is() -> None:
         assert len(method.about) < 100
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, float | None]]]:
-    """What two processes make of every method, one after the other: both run this file's `main`."""
-    folder = tmp_path_factory.mktemp("two")
+    """What two processes make of every method, one after the other: both run this file's `main`.
+
+    One worker of pytest asks them, and the others wait for its answer.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "two-processes"
+    folder.mkdir(exist_ok=True)
+    answer = folder / "history.json"
+    with FileLock(folder / "lock"):
+        if not answer.exists():
+            _ask_two_processes(folder)
+    histories: dict[str, list[dict[str, float | None]]] = json.loads(answer.read_text())
+    return histories
+
+
+def _ask_two_processes(folder: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # Tests import one another by name, as pytest's `pythonpath` lets them.
     paths = [str(Path(__file__).parents[1]), *sys.path]
@@ -205,10 +222,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    histories: dict[str, list[dict[str, float | None]]] = json.loads(
-        (folder / "history.json").read_text()
-    )
-    return histories
 
 
 @pytest.mark.parametrize("name", NAMES)

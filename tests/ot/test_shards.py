@@ -93,7 +93,7 @@ def _work(rank: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each process got, by its rank."""
     folder = tmp_path_factory.mktemp("shards")

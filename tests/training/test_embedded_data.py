@@ -51,7 +51,7 @@ NOTHING: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pictures in two classes with a test folder, a table of texts, and a module of embedders."""
     folder = tmp_path_factory.mktemp("prepared")
@@ -80,7 +80,7 @@ def embedders(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(place))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def photo_run(place: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(place))
@@ -96,7 +96,7 @@ def photo_run(place: Path) -> Path:
     return trained.path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def text_run(place: Path) -> Path:
     arguments = ("--text", "review", "--label", "stars", "--features", "price", *OPTIONS)
     with pytest.MonkeyPatch.context() as patch:

@@ -32,7 +32,7 @@ QUICK = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("photos")
     for row in range(24):
@@ -41,7 +41,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def vit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     transformers: Any = pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("models") / "vit"

@@ -32,7 +32,7 @@ QUICK = {**FEATURES, "epochs": 5, "warmup": 2, "supervised_epochs": 4}
 CLASSES = ["class 0", "class 1", "class 2"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows 0 and 1 are wrong and corrected, row 50 is confirmed, row 119 had no label."""
     path = tmp_path_factory.mktemp("verified") / "verified.csv"
@@ -44,7 +44,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cleaning run of the same rows."""
     folder, data = tmp_path_factory.mktemp("cleaned"), planted()

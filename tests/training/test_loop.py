@@ -30,7 +30,7 @@ from training.quick import FEATURES, SETTINGS, assert_same_run, metrics, planted
 CSOT = {"warmup": 1, "supervised_epochs": 3}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     out = tmp_path_factory.mktemp("digits") / "run"
     return train("digits", out=out, noise="sym:0.5", settings=SETTINGS)

@@ -19,14 +19,14 @@ from training.quick import FEATURES, command, fails, planted
 CLASSES = ["class 0", "class 1", "class 2"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("features") / "run"
     train(planted(), out=out, method="cross_entropy", settings=FEATURES)
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on dark and light pictures of 8 pixels, and the pictures beside it."""
     folder = tmp_path_factory.mktemp("images")
