@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 Open = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with running_chromium() as running:
         yield running
@@ -52,13 +52,13 @@ def visit(browser: Any) -> Iterator[Open]:
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("PIL")
     return write_report(digits_run(tmp_path_factory.mktemp("digits"), 500))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(texts_run(tmp_path_factory.mktemp("texts")))
 

@@ -32,7 +32,7 @@ WATCH = """() => {
 }"""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with running_chromium() as running:
         yield running
@@ -478,7 +478,7 @@ def test_an_audit_by_keyboard(visit: Visit, tmp_path: Path) -> None:
     assert standing(run).seen.sum() == 50
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("PIL")
     run = digits_run(tmp_path_factory.mktemp("digits"), 300)

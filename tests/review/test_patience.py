@@ -15,7 +15,7 @@ from report.sample_runs import rows_run
 from review.serving import Client, serving
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(guard, "BODY_SECONDS", 1)

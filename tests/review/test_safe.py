@@ -23,7 +23,7 @@ from review.serving import Client, serving
 EVIL = "</title><script>window.hacked=1</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     with serving(rows_run(tmp_path_factory.mktemp("rows"), 200, 4)) as (_, client):
         yield client

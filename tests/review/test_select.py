@@ -15,7 +15,7 @@ from csot.runs import STATUSES
 from report.sample_runs import texts_run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     run = texts_run(tmp_path_factory.mktemp("texts"), 300)
     groups = np.where(np.arange(300) % 3 == 0, np.arange(300) // 30, -1)

@@ -55,7 +55,7 @@ class Studio:
         return content
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Class folders of images, each image different."""
     folder = tmp_path_factory.mktemp("studio") / "my photos"
@@ -64,7 +64,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def studio(photos: Path) -> Iterator[Studio]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
