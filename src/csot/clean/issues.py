@@ -23,7 +23,7 @@ from csot.clean.inputs import (
 )
 from csot.clean.likelihood import Evidence, by_class, log_probs, posterior, softmax_rows
 from csot.clean.noise_matrix import deconvolve, first_guess, of_surest_rows
-from csot.clean.overlap import measure_overlap
+from csot.clean.overlap import MIN_ROWS_PER_CLASS, measure_overlap
 from csot.clean.stacking import Stack, calibrate, stack
 from csot.clean.verdicts import Rules, make_findings, warn_of_disagreement
 from csot.runs.findings import SCORE
@@ -175,15 +175,17 @@ def _judge(
         rough = stack([chosen[some]], part.take(some), noise, weights, rounds=rounds - LAST_ROUNDS)
         noise, weights, rounds = rough.noise, rough.weights, LAST_ROUNDS
     judged = stack([chosen], part, noise, weights, rounds=rounds)
-    calibrated = calibrate(chosen, part)
-    surest = of_surest_rows(calibrated.probs, part)
-    truth = deconvolve(calibrated.probs, surest)
-    if _is_noise_by_class(truth, surest, judged, calibrated.probs, part):
-        overlap = replace(
-            measure_overlap(calibrated.probs, seed), labels=1 - float(truth.amax(1).mean())
-        )
-        judgement = explain(truth, part, surest, overlap, seed, absorbed=1.0)
-        return judgement, deconvolve(softmax_rows(calibrated.weights * logs), surest)
+    # Few rows per class do not show its mistakes, and C x C products would be slow.
+    if len(part) >= MIN_ROWS_PER_CLASS * part.n_classes:
+        calibrated = calibrate(chosen, part)
+        surest = of_surest_rows(calibrated.probs, part)
+        truth = deconvolve(calibrated.probs, surest)
+        if _is_noise_by_class(truth, surest, judged, calibrated.probs, part):
+            overlap = replace(
+                measure_overlap(calibrated.probs, seed), labels=1 - float(truth.amax(1).mean())
+            )
+            judgement = explain(truth, part, surest, overlap, seed, absorbed=1.0)
+            return judgement, deconvolve(softmax_rows(calibrated.weights * logs), surest)
     overlap = measure_overlap(judged.probs, seed)
     judgement = explain(judged.probs, part, judged.noise, overlap, seed)
     return judgement, softmax_rows(judged.weights * logs)
