@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from csot._core.errors import DataError, listed, require
 from csot._core.pictures import channels_last, fault, picture_files
 from csot._core.text import check_texts
-from csot.clean.judging import DESCRIPTIONS, Judge, predict_with_judge
+from csot.clean.saved_cleaner import DESCRIPTIONS, SavedCleaner, predict_with_saved
 from csot.data.readers.labelled_table import Columns
 from csot.data.readers.to_predict import Inputs
 from csot.data.readers.training import to_float32
@@ -60,7 +60,7 @@ def load(
     if checkpoint not in ("last", "best"):
         raise ValueError(f"checkpoint must be 'last' or 'best', got {checkpoint!r}")
     if Run(Path(run)).cleaner_path.exists():
-        return _CleaningRun(Judge.open(Path(run), embedder))
+        return _CleaningRun(SavedCleaner.open(Path(run), embedder))
     require("lightning_fabric", "train", "loading a training run")
     return _TrainingRun(Predictor(run, checkpoint, backbone, embedder))
 
@@ -220,19 +220,19 @@ class _TrainingRun(LoadedRun):
 
 
 class _CleaningRun(LoadedRun):
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.class_names = [str(name) for name in judge.cleaner.classes_]
-        self.medium = judge.inputs.medium
+    def __init__(self, saved: SavedCleaner) -> None:
+        self._saved = saved
+        self.class_names = [str(name) for name in saved.cleaner.classes_]
+        self.medium = saved.inputs.medium
 
     def _path(self, path: Path) -> Probabilities:
-        return predict_with_judge(self._judge, path).probabilities
+        return predict_with_saved(self._saved, path).probabilities
 
     def _frame(
         self, table: pd.DataFrame, columns: Columns | None = None, allow_outside: bool = False
     ) -> Probabilities:
         rows = table.reset_index(drop=True)
-        found = predict_with_judge(self._judge, rows, columns=columns, allow_outside=allow_outside)
+        found = predict_with_saved(self._saved, rows, columns=columns, allow_outside=allow_outside)
         return _complete(found, len(rows))
 
     def _array(self, array: npt.NDArray[Any]) -> Probabilities:
@@ -240,7 +240,7 @@ class _CleaningRun(LoadedRun):
             return self._pixels(array)
         if self.medium != "arrays":
             raise self._refused(array)
-        found = self._judge.cleaner.predict_proba(array)
+        found = self._saved.cleaner.predict_proba(array)
         return np.asarray(found, dtype=np.float32)
 
     def _images(self, paths: list[Path]) -> Probabilities:

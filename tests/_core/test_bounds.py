@@ -285,8 +285,8 @@ def test_elements_without_bytes(tmp_path: Path) -> None:
 
 
 def test_many_reviewers(tmp_path: Path) -> None:
+    from csot.review.domain.decision_log import LogEntry, Store
     from csot.review.domain.session import Session
-    from csot.review.domain.store import LogEntry, Store
 
     run = rows_run(tmp_path, 50, 3)
     store = Store(run.path)

@@ -19,7 +19,7 @@ from csot.data.datasets.clothing1m import read_clothing1m
 from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.report import write_report
-from csot.review.domain.decision_files import label_studio_json
+from csot.review.domain.decision_exports import label_studio_json
 from csot.review.domain.session import Session
 from csot.runs import Run
 from image_files import write_image

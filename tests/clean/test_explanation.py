@@ -18,7 +18,7 @@ from csot.clean.explanation import (
     Path,
     doubt_by_clusters,
     explain,
-    look_threshold,
+    flag_threshold,
 )
 from csot.clean.likelihood import Evidence
 from csot.clean.likelihood import posterior as plain_posterior
@@ -184,7 +184,7 @@ def test_the_rows_worth_a_look_are_the_oracles(c: int, verified: int) -> None:
     chosen = wrong(judgement.explanation)
     possible = np.array([wrong(explanation) for _, explanation in judgement.possible])
     expected = reference.flagged_rows(chosen, possible, weights / weights.sum(), LEAST_CHANCE)
-    threshold = look_threshold(judgement, torch.from_numpy(problem.probs), problem.evidence)
+    threshold = flag_threshold(judgement, torch.from_numpy(problem.probs), problem.evidence)
     assert 0 < len(expected) < 200
     assert set(np.flatnonzero(chosen >= threshold - 1e-12).tolist()) == expected
 
@@ -193,7 +193,7 @@ def test_nothing_is_worth_a_look_where_no_label_is_likely_wrong() -> None:
     problem = make_problem(100, 3, seed=0, error=0.0, missing=0.0)
     sure = replace(problem, probs=np.eye(3)[problem.given] * 0.99 + 0.01 / 3)
     judgement = judge(sure)
-    assert look_threshold(judgement, torch.from_numpy(sure.probs), sure.evidence) == 1.0
+    assert flag_threshold(judgement, torch.from_numpy(sure.probs), sure.evidence) == 1.0
 
 
 # Invariances --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner, Result
 
 from csot.cli.app import app
-from csot.review.domain import decision_files as export
+from csot.review.domain import decision_exports as export
 from csot.review.domain.session import Session
 from csot.runs import Run
 

@@ -45,7 +45,7 @@ def test_it_prints_the_address_and_ends_cleanly(big_run: Run) -> None:
 def test_nothing_heavy_is_imported() -> None:
     """Nor FastAPI for reading decisions, which `csot clean` does without the extra `review`."""
     code = (
-        "import sys, csot.cli.review, csot.review.domain.decision_files; print(*sys.modules); "
+        "import sys, csot.cli.review, csot.review.domain.decision_exports; print(*sys.modules); "
         "from csot.review import ReviewServer; print(*sys.modules)"
     )
     result = subprocess.run(

@@ -21,7 +21,7 @@ from csot.figures.comparison.table_model import (
     as_latex,
     as_text,
 )
-from csot.figures.paper import paper_table
+from csot.figures.paper_numbers import paper_table
 from figures.made_cells import write_cells, write_run
 
 NOTHING_MEASURED = pd.DataFrame()

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 from csot.audit.sheet import FILE, open_audit
 from csot.cli.app import app
+from csot.review.domain.decision_log import Store
 from csot.review.domain.session import Session
 from csot.review.domain.shown_row import make_blind_item
-from csot.review.domain.store import Store
 from csot.runs import Run
 from csot.runs.source import clean_again
 from report.sample_runs import digits_run, rows_run, texts_run

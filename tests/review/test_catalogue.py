@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from csot.review.domain import decision_files as export
+from csot.review.domain import decision_exports as export
+from csot.review.domain.decision_log import LogEntry
 from csot.review.domain.session import RowDetails, Session
 from csot.review.domain.shown_row import make_item
-from csot.review.domain.store import LogEntry
 from csot.runs import Run
 from report.sample_runs import rows_run, texts_run
 from review.serving import serving

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from csot.review.domain.decision_log import ACTIONS
 from csot.review.domain.filters import DECIDED_FILTERS, ORDERS, STATUS_FILTERS, Filter, parse_filter
 from csot.review.domain.session import Session
-from csot.review.domain.store import ACTIONS
 from csot.runs import STATUSES
 from report.sample_runs import texts_run
 

@@ -1,8 +1,8 @@
 """Several processes that train as one.
 
 Every process draws the same random numbers for the whole batch and takes every W-th row of it, from
-its own rank on. Losses get what they need of the other rows from here; with one process these are
-identities. Shares have equal sizes, so the mean of means is the mean.
+its own rank on. Losses fetch what they need of the other rows through `Ranks`, whose methods return
+their input when there is one process. Shares have equal sizes, so the mean of means is the mean.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from csot.clean.apply import Applied, apply_corrections
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.dataset import CleanRun, clean_dataset
-from csot.clean.issues import find_label_issues
+from csot.clean.from_probabilities import find_label_issues
 from csot.clean.verdicts import DisagreementWarning
 
 __all__ = [

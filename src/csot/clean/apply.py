@@ -15,7 +15,7 @@ from csot._core.files import atomic_path, refuse_overlap
 from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
 from csot.data.readers.read_data import is_frame
-from csot.review.domain.decision_files import Decisions, read_decisions
+from csot.review.domain.decision_exports import Decisions, read_decisions
 from csot.runs import Run
 from csot.runs.findings import CONFIDENCE, CORRECTED, GIVEN, ID, STATUS
 from csot.runs.tables import kind_of, to_text, write_csv, write_parquet

@@ -18,7 +18,7 @@ from csot._core.files import refuse_overlap
 from csot.clean.apply import Applied, apply_corrections
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.inputs import ClassPrior, as_array
-from csot.clean.judging import Judge, predict_with_cleaner
+from csot.clean.saved_cleaner import SavedCleaner, predict_with_cleaner
 from csot.clean.steps import CleaningRequest, fit_and_write, judge_and_write
 from csot.data import (
     Columns,
@@ -66,7 +66,7 @@ class CleanRun(Run):
     @cached_property
     def cleaner(self) -> LabelCleaner:
         """The fitted cleaner, to judge and predict other rows."""
-        return Judge.open(self.path).cleaner
+        return SavedCleaner.open(self.path).cleaner
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the headline, the most suspicious rows, where the report is."""

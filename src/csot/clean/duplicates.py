@@ -41,7 +41,8 @@ FARTHEST = 0.25
 COMMON = 4
 """A row that occurs more often than this is a value of discrete features if most rows do."""
 LARGEST_SHARE = 0.01
-"""Larger groups, but at least K rows, are not formed: chains, or a value such as a blank image."""
+"""Groups of more rows than this share, and more than K, are not formed: they are chains, or a
+common value such as a blank image."""
 SEARCHED_COLUMNS = 64
 """In wider tables, rows are not equal by rounding."""
 BLOCKS = 8
@@ -62,7 +63,7 @@ class Duplicates:
         return Duplicates(np.full(n_rows, -1, dtype=np.int64))
 
     def add_notes(self, findings: pd.DataFrame, labels: Integers) -> None:
-        """Say of rows whose near-duplicates have another label; in the note only if it is empty."""
+        """Say in `reason` and an empty `note` which rows have a near-duplicate of another label."""
         kept = (self.group >= 0) & (labels >= 0)
         n_groups = int(self.group.max(initial=-1)) + 1
         low, high = np.full(n_groups, labels.max(initial=0)), np.full(n_groups, -1)

@@ -51,16 +51,16 @@ LARGEST_DOUBT = 1.5
 LARGEST_POWER = 8.0
 PRIOR_DEVIATION = 0.2
 """Standard deviation of the prior on doubt that verified rows are weighed against."""
-LOOK_DEVIATION = 0.35
-"""How far off the position may be where labels are proposed for a look. Wider, as a wrong label
-that is never looked at is lost, and a right one costs a glance."""
+FLAG_DEVIATION = 0.35
+"""How far off the position may be when labels are flagged. Wider, as a wrong label that is never
+looked at is lost, and a right one costs a glance."""
 GRID = 31
 PRIOR_ROWS = 2.0
 STRATA = torch.tensor([0.5, 0.7, 0.8, 0.9, 0.95], dtype=torch.float64)
 """Quantiles that divide the rows into strata; errors crowd at the top."""
 MAX_FIT_ROWS = 10_000
-LOOK_ROWS = 4_000
-"""Rows that determine from which chance on a label is worth a look."""
+FLAG_ROWS = 4_000
+"""Rows that determine from which chance on a label is flagged."""
 LEAST_CHANCE = 0.1
 """Chance of being wrong below which no label is worth a look."""
 
@@ -135,6 +135,8 @@ class Path:
             labelled = labelled[torch.from_numpy(chosen)]
         self._logs = by_class(probs[labelled].double()).clamp_min(1e-30).log()
         self._gaps = self._logs - self._logs.amax(1, keepdim=True)
+        self._plain_overlap = self._mean_overlap(1.0)
+        self._sharpest_overlap = self._mean_overlap(LARGEST_POWER)
         self._labels = Evidence.of_labels(evidence.given[labelled], evidence.n_classes)
         self._overlap = overlap
         self._noise = noise
@@ -149,7 +151,7 @@ class Path:
             return Explanation(doubt, 1.0, 0.0, self._noise)
         # Of the overlap of these rows themselves, so that without doubt the power is exactly 1.
         left = 1 - doubt * (1 - self._overlap.believable / max(self._overlap.labels, 1e-12))
-        power = self._power_for(max(left, 0.0) * self._mean_overlap(1.0))
+        power = self._power_for(max(left, 0.0) * self._plain_overlap)
         probs = self._logs.exp()
         excess = float((sharpen(probs, power) - probs).clamp_min(0).sum(1).mean())
         guess = min(doubt**2, 1.0) * unexplained_share(excess, self.class_noise, self._absorbed)
@@ -170,9 +172,9 @@ class Path:
 
     def _power_for(self, bound: float) -> float:
         """The smallest power that brings the overlap down to a bound."""
-        if self._mean_overlap(1.0) <= bound:
+        if self._plain_overlap <= bound:
             return 1.0
-        if self._mean_overlap(LARGEST_POWER) >= bound:
+        if self._sharpest_overlap >= bound:
             return LARGEST_POWER
         power = brentq(
             lambda power: self._mean_overlap(power) - bound, 1.0, LARGEST_POWER, xtol=1e-4
@@ -234,14 +236,14 @@ def _possible(path: Path, prior: float) -> list[tuple[float, Explanation]]:
     """Positions up to two standard deviations from the prior's, with their weights."""
     steps = np.linspace(-2.0, 2.0, 5)
     weights = np.exp(-0.5 * steps**2)
-    doubts = np.clip(prior + LOOK_DEVIATION * steps, 0.0, LARGEST_DOUBT)
+    doubts = np.clip(prior + FLAG_DEVIATION * steps, 0.0, LARGEST_DOUBT)
     return [
         (float(weight), path.at(float(doubt)))
         for weight, doubt in zip(weights / weights.sum(), doubts, strict=True)
     ]
 
 
-def look_threshold(
+def flag_threshold(
     judgement: ChosenExplanation, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
 ) -> float:
     """The chance of being wrong, by the chosen explanation, from which a label is worth a look.
@@ -256,7 +258,7 @@ def look_threshold(
     on the posterior for a given class prior.
     """
     rows = (evidence.given >= 0).nonzero()[:, 0]
-    rows = rows[:: max(1, len(rows) // LOOK_ROWS)]
+    rows = rows[:: max(1, len(rows) // FLAG_ROWS)]
     if not len(rows):
         return 0.5
     labels = Evidence.of_labels(evidence.given[rows], evidence.n_classes)

@@ -21,7 +21,7 @@ _LGAMMA = torch.lgamma(STRENGTHS)
 
 
 def first_guess(n_classes: int) -> Tensor:
-    """Half of the labels are right by design, the rest are anything."""
+    """Half of the weight is on the given class, the other half spread evenly over all classes."""
     return torch.eye(n_classes) * 0.5 + 0.5 / n_classes
 
 
@@ -45,7 +45,7 @@ def estimate(
     return noise
 
 
-# Noise by class that given probabilities have learned, too.
+# Noise by class that the given probabilities have learned themselves.
 
 CONFIDENT_SHARES = (0.5, 0.25)
 """Shares of the rows predicted as a class, the surest of them, whose labels are counted."""
@@ -57,7 +57,7 @@ def of_surest_rows(probs: Tensor, evidence: Evidence) -> Tensor:
 
     Mistakes that depend on the class alone are as frequent among sure rows as among others;
     mistakes at hard rows become rarer the surer the rows. Counted among the surest half and the
-    surest quarter of the rows predicted as each class, and continued linearly to none.
+    surest quarter of the rows predicted as each class, and extrapolated linearly to a share of 0.
     """
     half, quarter = (_of_confident_rows(probs, evidence, share) for share in CONFIDENT_SHARES)
     others = (2 * quarter - half).clamp_min(1e-4).fill_diagonal_(0.0)

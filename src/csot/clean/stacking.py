@@ -1,4 +1,4 @@
-"""The judge: members are weighed, and the noise matrix fitted, by one held-out likelihood.
+"""Stacking: members are weighed, and the noise matrix fitted, by one held-out likelihood.
 
     max over a >= 0, T of  sum_i log sum_k softmax(sum_m a_m Z_m(x_i))_k p(y_i | k)
 

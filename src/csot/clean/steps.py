@@ -19,8 +19,8 @@ from csot._core.pictures import fault
 from csot.clean.annotators import find_consensus
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.inputs import ClassPrior, align_prior, align_probabilities, classes_of
-from csot.clean.judging import Judge
 from csot.clean.run_files import Circumstances, write_cleaned, write_consensus
+from csot.clean.saved_cleaner import SavedCleaner
 from csot.data import (
     Columns,
     DataError,
@@ -151,27 +151,27 @@ def judge_and_write(request: CleaningRequest, judge_run: Path, progress: Progres
     timer = _Timer()
     command = request.command()
     with timer("read"):
-        judge = Judge.open(judge_run)
+        saved = SavedCleaner.open(judge_run)
         if isinstance(request.frame, dict):
-            judge.check_medium("arrays", "the data")
+            saved.check_medium("arrays", "the data")
         else:
-            columns, embedder = judge.align(request.data, request.columns, request.embedder)
+            columns, embedder = saved.align(request.data, request.columns, request.embedder)
             request = replace(request, columns=columns, embedder=embedder)
-        data, planned = _read_samples(request, labelled=False, fitted=judge.inputs.table)
-        judge.check(data, planned)
-        data = judge.with_labels(data, str(request.data or "the data"))
-        verified = judge.verified(request.verified, data) if request.verified else None
+        data, planned = _read_samples(request, labelled=False, fitted=saved.inputs.table)
+        saved.check(data, planned)
+        data = saved.with_labels(data, str(request.data or "the data"))
+        verified = saved.verified(request.verified, data) if request.verified else None
     source = _source(request, data)
     run = _create_run(request, source)
     with timer("embed"):
-        features, _ = features_of(data, planned, progress, judge.inputs)
+        features, _ = features_of(data, planned, progress, saved.inputs)
     with timer("judge"):
-        cleaner = judge.cleaner.transfer(features, data.labels, data.ids, verified)
+        cleaner = saved.cleaner.transfer(features, data.labels, data.ids, verified)
     settings = _settings(request, data, planned, verified) | {
         "command": None if request.data is None else shlex.join(command)
     }
     circumstances = Circumstances(
-        source, settings, timer.seconds, judged_with=str(judge.run.resolve())
+        source, settings, timer.seconds, judged_with=str(saved.run.resolve())
     )
     write_cleaned(run, data, cleaner, circumstances, request.allow_outside)
 

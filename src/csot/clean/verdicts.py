@@ -1,4 +1,4 @@
-"""From the posterior of the truth to one verdict per row."""
+"""From the posterior of the truth to one verdict per row: `is_label_issue`, label and status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from csot.clean.explanation import ChosenExplanation, look_threshold
+from csot.clean.explanation import ChosenExplanation, flag_threshold
 from csot.clean.inputs import EncodedLabels
 from csot.clean.likelihood import Evidence
 from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED, findings_table
@@ -39,11 +39,11 @@ class Rules:
     def of(
         judgement: ChosenExplanation, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
     ) -> Rules:
-        """From probabilities p(x) (N, C); `ratio` (C,) as in `look_threshold`."""
+        """From probabilities p(x) (N, C); `ratio` (C,) as in `flag_threshold`."""
         given = evidence.given
         rare = torch.bincount(given[given >= 0], minlength=evidence.n_classes) < RARE_CLASS_ROWS
         judged = (given >= 0) & (evidence.verified < 0) & ~rare[given.clamp(min=0)]
-        threshold = look_threshold(judgement, probs[judged], evidence.take(judged), ratio)
+        threshold = flag_threshold(judgement, probs[judged], evidence.take(judged), ratio)
         return Rules(threshold, rare.numpy())
 
 

@@ -1,4 +1,4 @@
-"""`csot apply`: the data set again, with its labels corrected."""
+"""`csot apply`: write a copy of the data set with corrected labels."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def predict(
         check_target(out, force)
         columns = Columns(label=label, text=text, image=image, id=id_column)
         if Run(run).cleaner_path.exists():
-            from csot.clean.judging import predict_with_cleaner
+            from csot.clean.saved_cleaner import predict_with_cleaner
 
             with terminal.stages() as progress:
                 predicted = predict_with_cleaner(

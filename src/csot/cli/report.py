@@ -1,4 +1,4 @@
-"""`csot report`: the page again, from what a run holds."""
+"""`csot report`: write the report of a run again, from its files."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _tell_address(
 
 def _tell_audit(session: Session, terminal: Terminal) -> None:
     """What the audit says so far, and the command that uses it."""
-    from csot.review.domain.decision_files import write_verified
+    from csot.review.domain.decision_exports import write_verified
     from csot.runs.source import clean_again
 
     plan = session.auditing.plan

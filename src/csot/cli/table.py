@@ -1,4 +1,4 @@
-"""`csot table`: the paper's tables, from runs and with the paper's own figures beside them."""
+"""`csot table`: the paper's tables, from runs and with the paper's own numbers beside them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def embed_by_efficientnet(
     """Features (N, 1280), averaged over the image. Runs on a GPU where there is one.
 
     `model` is "efficientnet-lite0", or "efficientnet-lite2", 1.5 times as slow. `view` is 0 for
-    the whole image; see `csot.embed.images` for the others.
+    the whole image; see `window` for the others.
     """
     import torch
     from rich.progress import track

@@ -6,7 +6,7 @@ from csot.figures.comparison.measured import read_measured as read_measured
 from csot.figures.comparison.results_table import results_table as results_table
 from csot.figures.comparison.table_model import as_text as as_text
 from csot.figures.drawing import Drawing as Drawing
-from csot.figures.paper import paper_table as paper_table
+from csot.figures.paper_numbers import paper_table as paper_table
 from csot.figures.solver.convergence import convergence as convergence
 from csot.figures.solver.convergence import draw_convergence as draw_convergence
 from csot.figures.solver.couplings import couplings as couplings

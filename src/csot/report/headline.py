@@ -29,7 +29,7 @@ class Headline:
     kept: int
     """Labels that look wrong, but not surely enough to replace them."""
     unflagged: int
-    """Labels that are replaced without a flag, as those that a person verified to be others."""
+    """Labels that are replaced without a flag, such as those that a person corrected."""
     by_person: bool
     """Whether a person verified all of these."""
     uncertain: int

@@ -276,7 +276,7 @@ class Run:
         """label_studio.json (tasks with our labels as predictions) and its labelling interface.
 
         An annotator sees the image or the text of `samples`, else the cells of `rows`.
-        `image_root` is the folder that the images start from; by default `image_root`.
+        `image_root` is the folder that the images start from; by default the run's own.
         `only_flagged` leaves out the rows that are neither an issue nor uncertain.
         """
         labels = _labels(findings)

@@ -65,7 +65,7 @@ def list_cells(
     seeds: Sequence[int],
     vary: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[ComparisonCell]:
-    """List the cells of a comparison; a setting that is varied takes the place of its method."""
+    """List the cells; each value of a varied setting gives one, in place of the plain method."""
     for noise in noises:
         parse_noise(noise)
     names = expand_methods(methods)
@@ -232,7 +232,7 @@ def compare(
         Give all methods the epochs, optimiser and network of the preset, rather than those of
         their own sections.
     jobs : int
-        Runs at the same time, each on one thread if there are several.
+        Number of runs at the same time; with more than one, each uses a single thread.
     command : str
         Command to repeat the comparison, shown in compare.html.
     on_plan : callable

@@ -1,4 +1,4 @@
-"""The training loop: `run_loop` first, then its steps in the order in which it calls them."""
+"""The training loop: `run_loop`, then the functions that it calls."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ from csot.training.time_estimate import TimeEstimate, Workload
 
 Record = dict[str, float]
 """The numbers of one epoch, by name: a row of metrics.csv."""
-HOLDOUT, CHOICES, ORDER, DROPOUT, GATE, SUBSET, SHOWN = range(7)
-"""Random streams."""
+HOLDOUT, CHOICES, ORDER, DROPOUT, CHANCE_TEST, SUBSET, SHOWN = range(7)
+"""A number for each use of randomness, so that each has a generator of its own."""
 
 
 @dataclass
@@ -278,7 +278,7 @@ def predict_training_rows(
         predicted[asked] = found.argmax(-1).cpu()
     if not len(held):
         return predicted, None
-    generator = generator_for(seed, GATE)
+    generator = generator_for(seed, CHANCE_TEST)
     return predicted, check_held_out(predicted[held], data.labels[held], generator)
 
 
@@ -368,7 +368,7 @@ def selection_key(select_on: str | None, data: TrainingData) -> str:
 
 
 def best_epoch(history: list[Record], key: str = "holdout_accuracy") -> int:
-    """The epoch of highest accuracy by `key`, on noisy held-out rows; without any, the last epoch.
+    """The epoch with the highest record `key`; the last epoch if it was never measured.
 
     With few and noisy rows epochs are often equal: the last of them has trained the longest.
     """

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from csot._core.errors import DataError, naming
 from csot._core.pictures import fault
-from csot.clean.judging import without_missing
+from csot.clean.saved_cleaner import without_missing
 from csot.data import TableFeatures
 from csot.data.readers.labelled_table import Columns
 from csot.data.readers.read_data import read_data

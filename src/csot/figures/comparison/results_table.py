@@ -22,7 +22,7 @@ from csot.figures.comparison.table_model import (
     ResultTable,
     Row,
 )
-from csot.figures.paper import paper_table
+from csot.figures.paper_numbers import paper_table
 from csot.runs.summary import HELD_OUT
 
 

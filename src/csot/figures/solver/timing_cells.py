@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from csot._core.files import read_json, write_text
-from csot.figures.paper import paper_solver_seconds
+from csot.figures.paper_numbers import paper_solver_seconds
 from csot.figures.solver.timing_progress import OnStep, TimingProgress
 from csot.ot.numerics import ConvergenceWarning
 from csot.ot.solve import solve

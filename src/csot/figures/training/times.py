@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from csot.figures.drawing import Drawing, Tables
-from csot.figures.paper import paper_hours
+from csot.figures.paper_numbers import paper_hours
 from csot.figures.records import titles_of, training_records
 from csot.figures.style import DASHES, PAGE, Theme, new_figure, plain, whole_numbers
 from csot.runs import Run

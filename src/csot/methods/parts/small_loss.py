@@ -54,7 +54,7 @@ def smallest(losses: Tensor, share: float, ranks: Ranks, among: Tensor | None = 
     whole = ranks.gather(losses.detach())
     eligible = torch.ones_like(whole, dtype=torch.bool) if among is None else ranks.gather(among)
     candidates = int(eligible.sum())
-    # Compensates for rounding: (1 - 0.3) * 10 is 7.
+    # Compensates for rounding: (1 - 0.9) * 10 is a little less than 1.
     count = int(share * candidates + 1e-6) or candidates
     order = torch.where(eligible, whole, torch.inf).argsort(stable=True)
     taken = torch.zeros_like(eligible)

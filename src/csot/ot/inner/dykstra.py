@@ -27,14 +27,16 @@ def dykstra(kernel: Kernel, log_v: Tensor, stopping: Stopping) -> InnerSolution:
     iterations = 0
     while iterations < limit:
         corrected = log_q + correction_rows
-        excess = marginals.log_a - corrected.logsumexp(1)
+        log_row_factor = marginals.log_a - corrected.logsumexp(1)
         if not marginals.balanced:
-            excess = excess.clamp(max=0.0)
-        on_rows = corrected + excess[:, None]
+            log_row_factor = log_row_factor.clamp(max=0.0)
+        on_rows = corrected + log_row_factor[:, None]
         correction_rows = correction_rows + log_q - on_rows
         corrected = on_rows + correction_columns
-        missing = marginals.log_targets - log_sum_over_samples(corrected.clone(), kernel.reduce)
-        log_q = torch.where(has_share, corrected + missing[..., None], corrected)
+        log_column_factor = marginals.log_targets - log_sum_over_samples(
+            corrected.clone(), kernel.reduce
+        )
+        log_q = torch.where(has_share, corrected + log_column_factor[..., None], corrected)
         correction_columns = correction_columns + on_rows - log_q
         iterations += 1
         if stopping.fixed is None and iterations % 10 == 0:

@@ -14,11 +14,11 @@ import pandas as pd
 
 from csot._core.pictures import Containment
 from csot.review.domain.auditing import Auditing
+from csot.review.domain.decision_log import UNDO, Action, LogEntry, Store, Way
 from csot.review.domain.filters import Selector
 from csot.review.domain.ledger import CODES, Ledger, Person
 from csot.review.domain.precision import left_above
 from csot.review.domain.run_catalogue import Catalogue, load_catalogue
-from csot.review.domain.store import UNDO, Action, LogEntry, Store, Way
 from csot.runs import Run
 from csot.runs.source import read_cells
 from csot.runs.tables import from_text, to_text

@@ -2,7 +2,8 @@
 
 The server is on the user's own machine, where any web page in the user's browser can reach it. So:
 
-- the Host must be ours, or a name that an attacker points at 127.0.0.1 would make its page ours;
+- the Host header must be ours: else the page of an attacker whose domain resolves to 127.0.0.1 (DNS
+  rebinding) would count as the same origin;
 - a secret is needed: once in the opening address, then in a cookie that no script can read and no
   other site's request carries;
 - what another origin sends is refused, even from another port of this machine, which browsers
@@ -31,8 +32,8 @@ BODY_SECONDS = 20
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:[0-9]{1,5})?", re.ASCII)
 """Nothing but a name or an address, and a port."""
 SINGLE = ("origin", "sec-fetch-site", "sec-fetch-mode", "content-type", "content-length")
-"""Headers that browsers send once; of two, this guard and another reader could believe different
-ones."""
+"""Headers that browsers send once; if one comes twice, this guard and a later parser might each use
+another value."""
 POLICY = (
     "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from csot.audit import AuditPlan
-from csot.review.domain.decision_files import VERIFIED_FILE, write_verified
+from csot.review.domain.decision_exports import VERIFIED_FILE, write_verified
 from csot.review.domain.session import Session
 from csot.review.domain.shown_row import make_blind_item
 from csot.review.web.pages import AHEAD, Pages

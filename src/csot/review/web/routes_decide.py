@@ -10,12 +10,12 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from csot.review.domain import decision_files
+from csot.review.domain import decision_exports
+from csot.review.domain.decision_log import Action, Way
 from csot.review.domain.filters import Filter, parse_filter
 from csot.review.domain.ledger import Person
 from csot.review.domain.run_catalogue import Catalogue
 from csot.review.domain.session import Session
-from csot.review.domain.store import Action, Way
 from csot.review.web.pages import Pages
 from csot.review.web.routes_browse import check_row
 from csot.runs.source import clean_again
@@ -159,8 +159,8 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
     def recompute(sent: Sent) -> dict[str, Any]:
         """Write verified.csv, and say which command cleans the data again with it."""
         check_stamp(session, sent)
-        path = decision_files.write_verified(catalogue, people())
-        found = decision_files.outcome(catalogue, people(), seen_only=False)
+        path = decision_exports.write_verified(catalogue, people())
+        found = decision_exports.outcome(catalogue, people(), seen_only=False)
         return {
             "command": clean_again(catalogue.run, path),
             "path": str(path),
@@ -170,7 +170,7 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
     @app.post("/api/export")
     def write(sent: Export) -> dict[str, Any]:
         check_stamp(session, sent)
-        written = decision_files.write_exports(
+        written = decision_exports.write_exports(
             catalogue, people(), sent.seen_only, session.pictures
         )
         return {"written": [str(path) for path in written.values()]}
@@ -178,9 +178,9 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
 
 def _export_values(catalogue: Catalogue, people: dict[str, Person]) -> dict[str, Any]:
     """What the export page says: counts, and the commands that clean the data again."""
-    found = decision_files.outcome(catalogue, people, seen_only=False)
-    seen = decision_files.outcome(catalogue, people, seen_only=True)
-    _, rows, odd = decision_files.verified_csv(catalogue, found)
+    found = decision_exports.outcome(catalogue, people, seen_only=False)
+    seen = decision_exports.outcome(catalogue, people, seen_only=True)
+    _, rows, odd = decision_exports.verified_csv(catalogue, found)
     run = catalogue.run
     return {
         "n_rows": rows,
@@ -190,8 +190,8 @@ def _export_values(catalogue: Catalogue, people: dict[str, Person]) -> dict[str,
         "n_disagree": int(found.disagree.sum()),
         "n_discarded": int(found.discarded.sum()),
         "n_reviewers": len(people),
-        "command": clean_again(run, run.path / decision_files.VERIFIED_FILE),
-        "votes_command": clean_again(run, run.path / decision_files.VOTES_FILE, "--votes"),
+        "command": clean_again(run, run.path / decision_exports.VERIFIED_FILE),
+        "votes_command": clean_again(run, run.path / decision_exports.VOTES_FILE, "--votes"),
         "folder": str(run.path),
     }
 
@@ -201,16 +201,16 @@ def _exported(
 ) -> str | None:
     """The text of the file called `name`; None if there is no such file."""
     catalogue = session.catalogue
-    found = decision_files.outcome(catalogue, people, seen_only)
-    considered = decision_files.only_seen(people) if seen_only else people
-    if name == decision_files.VERIFIED_FILE:
-        return decision_files.verified_csv(catalogue, found)[0]
-    if name == decision_files.REVIEWED_FILE:
-        return decision_files.reviewed_csv(catalogue, found)
-    if name == decision_files.STUDIO_FILE:
-        return decision_files.label_studio_json(catalogue, considered, session.pictures)
-    if name == decision_files.VOTES_FILE:
-        return decision_files.votes_csv(catalogue, considered)
+    found = decision_exports.outcome(catalogue, people, seen_only)
+    considered = decision_exports.only_seen(people) if seen_only else people
+    if name == decision_exports.VERIFIED_FILE:
+        return decision_exports.verified_csv(catalogue, found)[0]
+    if name == decision_exports.REVIEWED_FILE:
+        return decision_exports.reviewed_csv(catalogue, found)
+    if name == decision_exports.STUDIO_FILE:
+        return decision_exports.label_studio_json(catalogue, considered, session.pictures)
+    if name == decision_exports.VOTES_FILE:
+        return decision_exports.votes_csv(catalogue, considered)
     if name == DISAGREEMENTS:
-        return decision_files.disagreements_csv(catalogue, people)
+        return decision_exports.disagreements_csv(catalogue, people)
     return None

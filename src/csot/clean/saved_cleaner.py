@@ -39,7 +39,7 @@ DESCRIPTIONS = {
 
 
 @dataclass(frozen=True)
-class Judge:
+class SavedCleaner:
     """What `judge_with` needs of a run."""
 
     run: Path
@@ -50,7 +50,7 @@ class Judge:
     """As the user named it, for `confirmed_embedder`."""
 
     @staticmethod
-    def open(path: Path, embedder: str | None = None) -> Judge:
+    def open(path: Path, embedder: str | None = None) -> SavedCleaner:
         """Load the cleaner; an error says why the run has none."""
         run = Run.open(path)
         summary = run.read_summary()
@@ -77,7 +77,7 @@ class Judge:
                 "csot clean again"
             ) from error
         settings = summary.get("settings")
-        return Judge(
+        return SavedCleaner(
             path,
             LabelCleaner.load(run.cleaner_path),
             inputs,
@@ -200,8 +200,8 @@ def predict_with_cleaner(
     progress : callable, optional
         Called with the name of a stage, how much of it is done, and how much there is.
     """
-    return predict_with_judge(
-        Judge.open(Path(run), embedder),
+    return predict_with_saved(
+        SavedCleaner.open(Path(run), embedder),
         Path(data),
         columns=columns,
         root=root,
@@ -210,8 +210,8 @@ def predict_with_cleaner(
     )
 
 
-def predict_with_judge(
-    judge: Judge,
+def predict_with_saved(
+    saved: SavedCleaner,
     data: Path | pd.DataFrame,
     *,
     columns: Columns | None = None,
@@ -222,18 +222,18 @@ def predict_with_judge(
     """`predict_with_cleaner` for a run that is open already, and also for a table in memory."""
     path = None if isinstance(data, pd.DataFrame) else data
     asked = columns or Columns()
-    chosen, embedder = judge.align(path, asked)
+    chosen, embedder = saved.align(path, asked)
     chosen = without_missing(chosen, asked, data)
     # What is embedded here must not replace the embeddings that the run keeps of its own data.
     with tempfile.TemporaryDirectory(prefix="csot-") as folder:
         planned = plan_embedding(path, Path(folder), chosen, root, embedder)
         found = read_data(
-            data, chosen, root, fault, False, allow_outside, fitted=judge.inputs.table
+            data, chosen, root, fault, False, allow_outside, fitted=saved.inputs.table
         )
-        judge.check(found, planned)
-        features, _ = features_of(found, planned, progress, judge.inputs)
-    names = [str(name) for name in judge.cleaner.classes_]
-    probabilities = np.asarray(judge.cleaner.predict_proba(features), dtype=np.float32)
+        saved.check(found, planned)
+        features, _ = features_of(found, planned, progress, saved.inputs)
+    names = [str(name) for name in saved.cleaner.classes_]
+    probabilities = np.asarray(saved.cleaner.predict_proba(features), dtype=np.float32)
     best = np.array(names, dtype=object)[probabilities.argmax(1)]
     known = np.array([label is not None and str(label) in names for label in found.labels])
     given = np.array([str(label) for label in found.labels], dtype=object)

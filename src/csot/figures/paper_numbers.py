@@ -1,7 +1,7 @@
-"""The figures that the paper printed: paper.csv, a row for each.
+"""The numbers that the paper printed: paper.csv, a row for each.
 
 `label` is the paper's name of a method and `method` ours. Two names differ on purpose: the paper's
-"ELR" on CIFAR are the figures of ELR+, and of its two rows "ELR+" on Clothing1M the first is ELR.
+"ELR" on CIFAR is ELR+, and of its two rows "ELR+" on Clothing1M the first is ELR.
 `epoch` is `peak` for CSOT's "best" and `reported` where the paper does not say which epoch it is.
 """
 

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from csot.cli.app import app
-from csot.review.domain import decision_files as export
+from csot.review.domain import decision_exports as export
 from csot.review.domain.session import Session
 from csot.runs import Run
 from report.sample_runs import texts_run, write_run

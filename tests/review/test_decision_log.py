@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from csot.review.domain import decision_files as export
+from csot.review.domain import decision_exports as export
+from csot.review.domain.decision_log import FILE, SCHEMA, LogEntry, Store
 from csot.review.domain.ledger import CODES
 from csot.review.domain.session import Session
-from csot.review.domain.store import FILE, SCHEMA, LogEntry, Store
 from csot.runs import Run
 from fuzz.targets import make_run
 from report.sample_runs import rows_run, texts_run, write_run

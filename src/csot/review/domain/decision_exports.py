@@ -17,9 +17,9 @@ from csot._core.files import read_json, write_text
 from csot._core.label_studio import CONTROL, SAMPLE_ID
 from csot._core.pictures import Containment
 from csot._core.text import is_unicode
+from csot.review.domain.decision_log import FILE, Store
 from csot.review.domain.ledger import CODES, UNDECIDED, Ledger, Person, consensus, touched
 from csot.review.domain.run_catalogue import Bools, Catalogue, Ints, load_catalogue
-from csot.review.domain.store import FILE, Store
 from csot.runs import Run
 from csot.runs.exports import image_path, medium_of, tasks
 from csot.runs.findings import CORRECTED, GIVEN
@@ -33,7 +33,7 @@ REVIEWED_FILE = "reviewed.csv"
 STUDIO_FILE = "reviewed_label_studio.json"
 VOTES_FILE = "decisions.csv"
 LARGEST = 4 << 30
-"""Bytes of the run's own tasks: some 500 for each of millions of rows."""
+"""Largest size of label_studio.json in bytes: about 500 per row, for millions of rows."""
 REVIEW = "review"
 """The column of the corrected table that says whether a person settled the label."""
 

@@ -74,8 +74,9 @@ def find_label_issues(
     )
     index = labels.index if isinstance(labels, pd.Series) else None
     probs, encoded = _checked(labels, pred_probs, class_names)
-    _warn_of_permuted_columns(probs, encoded.index, encoded.classes)
-    _warn_of_in_sample(probs, encoded.index)
+    predicted = probs.argmax(1)
+    _warn_of_permuted_columns(predicted, encoded.index, encoded.classes)
+    _warn_of_in_sample(predicted, encoded.index)
     if groups is not None and features is None:
         raise ValueError(
             "groups is given without features: no model is trained here; keep the groups together "
@@ -288,11 +289,11 @@ def _classes(labels: Any, n_classes: int, class_names: Any) -> npt.NDArray[Any]:
 
 
 def _warn_of_permuted_columns(
-    probs: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], classes: npt.NDArray[Any]
+    predicted: npt.NDArray[np.intp], labels: npt.NDArray[np.int64], classes: npt.NDArray[Any]
 ) -> None:
-    given = labels >= 0
-    confusion = np.zeros((probs.shape[1], probs.shape[1]))
-    np.add.at(confusion, (labels[given], probs[given].argmax(1)), 1)
+    given, n_classes = labels >= 0, len(classes)
+    pairs = np.bincount(labels[given] * n_classes + predicted[given], minlength=n_classes**2)
+    confusion = pairs.reshape(n_classes, n_classes)
     rows, columns = linear_sum_assignment(-confusion)
     possible, actual = confusion[rows, columns].sum(), np.trace(confusion)
     if actual < 0.5 * possible and possible > 0.3 * given.sum():
@@ -307,9 +308,9 @@ def _warn_of_permuted_columns(
         )
 
 
-def _warn_of_in_sample(probs: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> None:
+def _warn_of_in_sample(predicted: npt.NDArray[np.intp], labels: npt.NDArray[np.int64]) -> None:
     given = labels >= 0
-    agreement = float((probs[given].argmax(1) == labels[given]).mean())
+    agreement = float((predicted == labels)[given].mean())
     if given.sum() >= 100 and agreement >= IN_SAMPLE_AGREEMENT:
         warnings.warn(
             f"pred_probs agree with {agreement:.2%} of the labels: they look in-sample. Use "
