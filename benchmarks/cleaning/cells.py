@@ -56,9 +56,16 @@ class Cell:
         return f"{self.name} {self.space} seed {self.task.seed} rows {len(self.truth)}"
 
     def fingerprint(self) -> str:
-        """Of everything a method sees."""
+        """Of what a method sees: labels, and the spread of each column of the features.
+
+        Not of the features themselves, as principal components differ in their last bits, and in
+        their signs, between machines.
+        """
         task = self.task
-        return digest(task.features, task.given, task.test)
+        spreads = [
+            np.round(rows.std(0, dtype=np.float64), 2) for rows in (task.features, task.test)
+        ]
+        return digest(*spreads, task.given)
 
 
 def digest(*arrays: Floats | Labels) -> str:

@@ -61,12 +61,16 @@ class Cache:
 def run_rivals(
     cell: Cell, store: Store, cache: Cache, say: Say, *, by_probe_only: bool = False
 ) -> Record:
-    """Every rival's measures on the cell, or only those of the rivals that judge by the probe."""
+    """Every rival's measures on the cell, or only those of the rivals that judge by the probe.
+
+    A stored record of every rival that no longer counts is not replaced by one of a few.
+    """
     fingerprint = cell.fingerprint()
     held = store.get(cell.key, fingerprint)
     enough = by_probe_only or cell.space == "probs"
     if held is not None and (enough or not set(BY_PROBE).issuperset(held["rivals"])):
         return held
+    by_probe_only = by_probe_only and set(BY_PROBE).issuperset(store.names(cell.key, "rivals"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = _on_probabilities(cell, cache) if cell.space == "probs" else None

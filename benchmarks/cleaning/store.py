@@ -45,6 +45,10 @@ class Store:
         record = self._records.get(key)
         return record if record is not None and record["fingerprint"] == fingerprint else None
 
+    def names(self, key: str, part: str) -> list[str]:
+        """What a part of the record has, whichever code and data it is from."""
+        return list(self._records.get(key, {}).get(part, {}))
+
     def put(self, key: str, fingerprint: str, record: Record) -> Record:
         """Keep the record, and write the file at once."""
         stamped = record | {"version": self.version, "fingerprint": fingerprint}
