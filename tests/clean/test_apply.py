@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+import csot
 from csot.clean import apply_corrections, clean_dataset
-from csot.data import DataError
+from csot.data import Columns, DataError
 from csot.review.domain.session import Session
+from csot.training import Source
 from small_data import blobs
 
 
@@ -76,6 +78,28 @@ def test_tables(tmp_path: Path, suffix: str) -> None:
     truth = np.array(["ape", "bee"])[np.arange(120) % 2]
     assert (fixed["kind"] == truth).mean() > (frame["kind"] == truth).mean()
     np.testing.assert_allclose(fixed[list("abcd")].astype(float), frame[list("abcd")])
+
+
+def test_a_training_run(tmp_path: Path) -> None:
+    features, labels = blobs()
+    frame = pd.DataFrame(features.round(3), columns=list("abcd")).assign(kind=labels)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    source = Source(columns=Columns(label="kind"))
+    settings = {"epochs": 3}
+    run = csot.train(tmp_path / "t.csv", out=tmp_path / "run", source=source, settings=settings)
+    done = apply_corrections(run.path, tmp_path / "fixed.csv")
+    fixed = pd.read_csv(done.path)
+    assert list(fixed) == list(frame)
+    assert fixed["kind"].tolist() == run.findings["corrected_label"].tolist()
+    noisy = csot.train(
+        tmp_path / "t.csv",
+        out=tmp_path / "noisy",
+        source=source,
+        noise="sym:0.2",
+        settings=settings,
+    )
+    with pytest.raises(DataError, match="noise added to the labels"):
+        apply_corrections(noisy.path, tmp_path / "other.csv")
 
 
 def test_a_table_in_memory(tmp_path: Path) -> None:

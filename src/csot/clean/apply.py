@@ -46,7 +46,7 @@ def apply_corrections(
     link: bool = False,
     allow_outside: bool = False,
 ) -> Applied:
-    """Write the data set of a cleaning run again, with its corrected labels.
+    """Write the data set of a run again, with its corrected labels.
 
     A folder of images becomes a folder with one sub-folder per class; a table a table, and arrays
     arrays, of the same columns and names. What people decided in the review comes first, then what
@@ -56,7 +56,7 @@ def apply_corrections(
     Parameters
     ----------
     run : Run or path
-        A finished run of `csot clean` whose data is still where it was.
+        A finished run of `csot clean` or `csot train` whose data is still where it was.
     out : path
         A new folder or file; the input is never overwritten.
     data : DataFrame or datasets.Dataset, optional
@@ -96,26 +96,30 @@ def apply_corrections(
 def _read_source(run: Run, frame: Any, allow_outside: bool) -> tuple[LabelledData, Path | None]:
     """The data of the run, as it is now; an error if its samples or labels have changed."""
     summary = run.read_summary()
-    source, settings = summary.get("source"), summary.get("settings")
-    source = source if isinstance(source, dict) else {}
+    source, settings = (_mapping(summary.get(name)) for name in ("source", "settings"))
     path, place = source.get("path"), source.get("root")
-    is_cleaned = isinstance(settings, dict) and "method" not in summary
-    if not is_cleaned or (not isinstance(path, str) and not is_frame(frame)):
+    if not isinstance(path, str) and (not is_frame(frame) or "method" in summary):
         raise DataError(
-            f"{run.path} does not name a file of the data that it cleaned: apply needs a run of "
-            "csot clean on files, or on a table in memory, which is given again as `data`; for "
-            "arrays, run.findings['corrected_label'] has the labels"
+            f"{run.path} does not name a file of its data: apply needs a run on files, or one of "
+            "csot clean on a table in memory, which is given again as `data`; for arrays, "
+            "run.findings['corrected_label'] has the labels"
         )
-    assert isinstance(settings, dict)
+    if summary.get("noise", "none") != "none":
+        raise DataError(
+            f"{run.path} trained with noise added to the labels ({summary['noise']}): its "
+            "corrections are not of the labels of the data"
+        )
     if isinstance(path, str) and frame is not None:
         raise DataError(f"`data` is for runs on a table in memory; {run.path} is on {path}")
-    if "n_annotators" in summary:
+    # A training run keeps its columns with the data set's settings.
+    chosen = _mapping(_mapping(settings.get("dataset")).get("columns")) or settings
+    if "n_annotators" in summary or ("method" in summary and chosen.get("annotator")):
         raise DataError(
             f"{run.path} weighed the votes of several annotators, and its data has a row per vote; "
             f"take {run.path / 'corrected.csv'}, which has a row per sample"
         )
     named = ("label", "text", "image", "id", "group", "features")
-    columns = Columns(**{name: settings.get(name) for name in named})
+    columns = Columns(**{name: chosen.get(name) for name in named})
     is_table = source.get("kind") == "table"
     data = read_data(
         Path(path) if isinstance(path, str) else frame,
@@ -127,6 +131,10 @@ def _read_source(run: Run, frame: Any, allow_outside: bool) -> tuple[LabelledDat
         merge_variants=settings.get("merge_variants") is True,
     )
     return data, Path(path) if isinstance(path, str) else None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _final_labels(

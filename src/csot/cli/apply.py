@@ -11,7 +11,7 @@ from csot.cli.options import AllowOutside, AsJson, Quiet
 
 
 def apply(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that csot clean wrote.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of csot clean or csot train.")],
     out: Annotated[
         Path | None,
         typer.Option(

@@ -274,4 +274,7 @@ def show_trained(summary: dict[str, Any], out: Path, terminal: Terminal) -> None
             "no rows were held out, so it was not tested whether the network predicts labels "
             "better than chance (--set holdout=0.1)"
         )
-    terminal.say(f"next: {called} review {run}; {called} predict {run} DATA --out predictions.csv")
+    steps = [f"{called} review {run}", f"{called} predict {run} DATA --out predictions.csv"]
+    if "path" in (summary.get("source") or {}) and summary.get("noise") == "none":
+        steps.insert(1, f"{called} apply {run}")
+    terminal.say(f"next: {'; '.join(steps)}")
