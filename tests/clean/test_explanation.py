@@ -348,6 +348,25 @@ def test_verified_rows_narrow_the_interval_around_the_truth(doubt: float) -> Non
     assert widths[0] > widths[1] > widths[2]
 
 
+@pytest.mark.parametrize("order", ["random", "worst first"])
+@pytest.mark.parametrize("doubt", [0.0, 0.7])
+def test_few_verified_rows_do_not_make_the_rate_vaguer(doubt: float, order: str) -> None:
+    widths, covered = [], []
+    for seed in range(10):
+        problem = make_problem(300, 4, seed, error=0.05, missing=0.0)
+        truth = drawn_truth(problem, doubt, seed)
+        rows = np.random.default_rng(seed).permutation(300)
+        if order == "worst first":
+            rows = problem.probs[np.arange(300), problem.given].argsort()
+        for count in (0, 10, 25, 50):
+            low, high = judge(with_verified(problem, rows[:count], truth)).noise_rate_interval
+            widths.append(high - low)
+            covered.append(low <= (truth != problem.given).mean() <= high)
+    by_count = np.reshape(widths, (10, 4)).mean(0)
+    assert (by_count[1:] < 1.1 * by_count[0]).all()
+    assert np.mean(covered) > 0.9
+
+
 @pytest.mark.parametrize("doubt", [0.0, 0.3, 0.7, 1.0])
 def test_verified_rows_find_the_doubt_that_labels_were_drawn_with(doubt: float) -> None:
     blind, told = [], []

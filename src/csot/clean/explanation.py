@@ -55,7 +55,8 @@ FLAG_DEVIATION = 0.35
 """How far off the position may be when labels are flagged. Wider, as a wrong label that is never
 looked at is lost, and a right one costs a glance."""
 GRID = 31
-PRIOR_ROWS = 2.0
+LEAST_PRIOR_ROWS = 0.2
+"""Weight of a stratum's prior, in rows, however far the explanations differ."""
 STRATA = torch.tensor([0.5, 0.7, 0.8, 0.9, 0.95], dtype=torch.float64)
 """Quantiles that divide the rows into strata; errors crowd at the top."""
 MAX_FIT_ROWS = 10_000
@@ -213,18 +214,25 @@ def explain(
     checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
     rows = max(int((evidence.given >= 0).sum()), 1)
     prior = doubt_by_clusters(overlap, path.class_noise, rows, absorbed)
+    before = path.at(prior)
+    rates = [path.noise_rate(path.at(0.0)), path.noise_rate(before), path.guessing_rate()]
+    blind = _widened(min(rates), max(rates), rows)
     if not len(checked):
-        chosen = path.at(prior)
-        rates = [path.noise_rate(path.at(0.0)), path.noise_rate(chosen), path.guessing_rate()]
-        interval = _widened(min(rates), max(rates), rows)
-        return ChosenExplanation(chosen, overlap, interval, _possible(path, prior))
+        return ChosenExplanation(before, overlap, blind, _possible(path, prior))
     grid = np.linspace(0.0, LARGEST_DOUBT, GRID)
     explanations = [path.at(float(doubt)) for doubt in grid]
     weights = _posterior_of_doubt(explanations, probs[checked], evidence.take(checked), prior)
     rates = [path.noise_rate(explanation) for explanation in explanations]
     chosen = explanations[int(weights.argmax())]
     low, high = _quantiles(rates, weights)
-    counted = _counted_interval(1 - own_posterior(chosen, probs, evidence), evidence)
+    wrong, *extremes = (
+        1 - own_posterior(explanation, probs, evidence)
+        for explanation in (chosen, explanations[0], explanations[-1])
+    )
+    counted = _counted_interval(wrong, (extremes[0], extremes[1]), evidence)
+    if blind[0] <= sum(counted) / 2 <= blind[1]:
+        # Few verified rows count to a wide interval: they must not make it vaguer than none would.
+        counted = max(counted[0], blind[0]), min(counted[1], blind[1])
     interval = _widened(min(low, counted[0]), max(high, counted[1]), rows)
     likely = np.flatnonzero(weights >= 0.01 * weights.max())
     shares = weights[likely] / weights[likely].sum()
@@ -329,17 +337,22 @@ def own_posterior(explanation: Explanation, probs: Tensor, evidence: Evidence) -
     return torch.where(evidence.given >= 0, own[:, 0], 1.0)
 
 
-def _counted_interval(wrong: Tensor, evidence: Evidence) -> tuple[float, float]:
+def _counted_interval(
+    wrong: Tensor, extremes: tuple[Tensor, Tensor], evidence: Evidence
+) -> tuple[float, float]:
     """95 % interval of the noise rate from verified rows alone, counted in strata of `wrong`.
 
-    The rate of a stratum has a Beta posterior whose prior is the model's own mean, worth
-    PRIOR_ROWS rows; which rows of a stratum were verified must not depend on their truth.
+    The rate of a stratum has a Beta posterior. Its prior has the mean of `wrong`, the model's
+    chances (N,), and two standard deviations to the farther of the `extremes`, those of the first
+    and the last explanation. What is left of the priors errs alike in all strata, as one doubt
+    decides them all; counts err independently. Which rows of a stratum were verified must not
+    depend on their truth.
     """
     labelled = evidence.given >= 0
     checked = labelled & (evidence.verified >= 0)
     edges = torch.quantile(wrong[labelled][:: max(1, int(labelled.sum()) // 100_000)], STRATA)
     stratum = torch.bucketize(wrong, edges)
-    mean = variance = 0.0
+    mean = common = own = 0.0
     for k in range(len(edges) + 1):
         inside = labelled & (stratum == k)
         share = float(inside.sum()) / float(labelled.sum())
@@ -347,12 +360,17 @@ def _counted_interval(wrong: Tensor, evidence: Evidence) -> tuple[float, float]:
             continue
         seen = inside & checked
         errors = float((evidence.given[seen] != evidence.verified[seen]).sum())
-        prior = float(wrong[inside].mean())
-        a = PRIOR_ROWS * prior + errors + 0.1
-        b = PRIOR_ROWS * (1 - prior) + float(seen.sum()) - errors + 0.1
+        prior = min(max(float(wrong[inside].mean()), 1e-3), 1 - 1e-3)
+        farthest = max(abs(float(other[inside].mean()) - prior) for other in extremes)
+        strength = max(prior * (1 - prior) / max(farthest / 2, 1e-3) ** 2 - 1, LEAST_PRIOR_ROWS)
+        a = strength * prior + errors
+        b = strength * (1 - prior) + float(seen.sum()) - errors
         mean += share * a / (a + b)
-        variance += share**2 * a * b / ((a + b) ** 2 * (a + b + 1))
-    spread = 2 * variance**0.5
+        deviation = share * math.sqrt(a * b / (a + b + 1)) / (a + b)
+        left = strength / (a + b)
+        common += left * deviation
+        own += (1 - left) * deviation**2
+    spread = 2 * math.sqrt(common**2 + own)
     return max(0.0, mean - spread), min(1.0, mean + spread)
 
 
