@@ -196,6 +196,30 @@ def test_nothing_is_worth_a_look_where_no_label_is_likely_wrong() -> None:
     assert flag_threshold(judgement, torch.from_numpy(sure.probs), sure.evidence) == 1.0
 
 
+def test_labels_are_changed_with_less_doubt_than_they_are_scored() -> None:
+    problem = make_problem(1000, 4, seed=2, error=0.02, missing=0.1)
+    clear = Overlap(problem.overlap.labels, 0.0, 0.0, trusted=True)
+    judgement = judge(problem, clear)
+    assert judgement.explanation.doubt > module.CHANGE_DOUBT == judgement.for_changes.doubt
+    truth, own = judgement.judge(torch.from_numpy(problem.probs), problem.evidence)
+    by = [problem.posterior(one) for one in (judgement.for_changes, judgement.explanation)]
+    np.testing.assert_allclose(truth.numpy(), by[0], atol=1e-12)
+    labelled = problem.given >= 0
+    expected = by[1][labelled, problem.given[labelled]]
+    np.testing.assert_allclose(own.numpy()[labelled], expected, atol=1e-12)
+    ratio = np.array([1.0, 2.0, 0.5, 1.0])
+    weighted = by[0] * ratio
+    shifted, _ = judgement.judge(
+        torch.from_numpy(problem.probs), problem.evidence, torch.from_numpy(ratio)
+    )
+    np.testing.assert_allclose(shifted, weighted / weighted.sum(1, keepdims=True), atol=1e-12)
+    # Verified rows that contradict the labels everywhere allow as much doubt as they show.
+    predicted = problem.probs.argmax(1)
+    differs = np.flatnonzero((predicted != problem.given) & labelled)[:60]
+    told = judge(with_verified(problem, differs, predicted), clear)
+    assert told.for_changes.doubt > module.CHANGE_DOUBT
+
+
 # Invariances --------------------------------------------------------------------------------------
 
 

@@ -131,7 +131,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     history_ : DataFrame
         One row per CSOT round: budget, clean rows, held-out log-likelihood of the given labels.
     posterior_ : (N, C) array
-        Probability of each class to be the true one, the given label taken into account.
+        Probability of each class to be the true one, the given label taken into account; labels
+        are changed by it.
     informative_ : bool
         Whether the features predict the labels beyond chance. If not, no label is changed and
         every row is `uncertain`: noisy labels and silent features look alike.
@@ -290,9 +291,11 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             features = torch.from_numpy(self.units_(rows, np.float64))
             probs = model.logits(features).softmax(1)
             interval = rate_of_new_rows(model.judgement.explanation, probs, evidence)
+            truth, own = model.judgement.judge(probs, evidence, model.prior_ratio)
             judged = replace(
                 model,
-                posterior=model.judge(probs, evidence),
+                posterior=truth,
+                own=own,
                 probs=probs,
                 rows=model.coordinates(features),
                 rounds=[],
@@ -407,7 +410,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         locked: npt.NDArray[np.int64],
         index: pd.Index[Any],
     ) -> None:
-        truth = model.posterior.numpy()
+        truth, own = model.posterior.numpy(), model.own.numpy()
         labelled = encoded.index >= 0
         misfit = self.class_distances_.misfits(model.rows.numpy())
         self.model_ = model
@@ -415,6 +418,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.informative_ = model.informative
         self.findings_ = make_findings(
             truth,
+            own,
             model.probs.numpy(),
             encoded,
             locked,
@@ -423,7 +427,6 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.rules_,
             model.informative,
         )
-        own = truth[np.arange(len(truth)), np.maximum(encoded.index, 0)]
         self.noise_rate_ = float(1 - own[labelled].mean()) if labelled.any() else 0.0
         low, high = model.judgement.noise_rate_interval
         self.noise_rate_interval_ = (min(low, self.noise_rate_), max(high, self.noise_rate_))

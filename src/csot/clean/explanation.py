@@ -51,6 +51,10 @@ LARGEST_DOUBT = 1.5
 LARGEST_POWER = 8.0
 PRIOR_DEVIATION = 0.2
 """Standard deviation of the prior on doubt that verified rows are weighed against."""
+CHANGE_DOUBT = 0.75
+"""Position beyond which labels are not changed unless verified rows say so. At 1 a label would
+count for nothing, but mistakes at hard rows are seldom blind: where the position is not known,
+keeping some trust in the labels loses less than having none."""
 FLAG_DEVIATION = 0.35
 """How far off the position may be when labels are flagged. Wider, as a wrong label that is never
 looked at is lost, and a right one costs a glance."""
@@ -192,10 +196,31 @@ class ChosenExplanation:
     """The explanation chosen, the overlap it rests on and the interval of the noise rate."""
 
     explanation: Explanation
+    for_changes: Explanation
+    """The one by which labels are changed: of less doubt, unless verified rows say more."""
     overlap: Overlap
     noise_rate_interval: tuple[float, float]
     possible: list[tuple[float, Explanation]]
     """Explanations that the data set may have, with their probabilities."""
+
+    def judge(
+        self, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Posterior of the truth (N, C) for changes, and the chance that each label is right (N,).
+
+        `ratio` (C,) are factors on the posterior for a given class prior.
+        """
+
+        def posterior_by(explanation: Explanation) -> Tensor:
+            truth = explanation.posterior(probs, evidence)
+            if ratio is not None:
+                truth *= ratio
+                truth /= truth.sum(1, keepdim=True)
+            return truth
+
+        truth = posterior_by(self.for_changes)
+        own = truth if self.for_changes is self.explanation else posterior_by(self.explanation)
+        return truth, own.gather(1, evidence.given.clamp(min=0)[:, None])[:, 0]
 
 
 def explain(
@@ -218,10 +243,15 @@ def explain(
     rates = [path.noise_rate(path.at(0.0)), path.noise_rate(before), path.guessing_rate()]
     blind = _widened(min(rates), max(rates), rows)
     if not len(checked):
-        return ChosenExplanation(before, overlap, blind, _possible(path, prior))
+        for_changes = before if prior <= CHANGE_DOUBT else path.at(CHANGE_DOUBT)
+        return ChosenExplanation(before, for_changes, overlap, blind, _possible(path, prior))
     grid = np.linspace(0.0, LARGEST_DOUBT, GRID)
     explanations = [path.at(float(doubt)) for doubt in grid]
-    weights = _posterior_of_doubt(explanations, probs[checked], evidence.take(checked), prior)
+    scores = _scores_by_verified(explanations, probs[checked], evidence.take(checked))
+    weights = _posterior_of_doubt(scores, grid, prior)
+    for_changes = explanations[
+        int(_posterior_of_doubt(scores, grid, min(prior, CHANGE_DOUBT)).argmax())
+    ]
     rates = [path.noise_rate(explanation) for explanation in explanations]
     chosen = explanations[int(weights.argmax())]
     low, high = _quantiles(rates, weights)
@@ -237,7 +267,7 @@ def explain(
     likely = np.flatnonzero(weights >= 0.01 * weights.max())
     shares = weights[likely] / weights[likely].sum()
     possible = [(float(w), explanations[k]) for w, k in zip(shares, likely, strict=True)]
-    return ChosenExplanation(chosen, overlap, interval, possible)
+    return ChosenExplanation(chosen, for_changes, overlap, interval, possible)
 
 
 def _possible(path: Path, prior: float) -> list[tuple[float, Explanation]]:
@@ -314,19 +344,26 @@ def unexplained_share(excess: float, class_noise: float, absorbed: float = ABSOR
     return min(1.0, absorbed * excess / max(class_noise, 1e-9))
 
 
-def _posterior_of_doubt(
-    explanations: list[Explanation], probs: Tensor, checked: Evidence, prior: float
+def _scores_by_verified(
+    explanations: list[Explanation], probs: Tensor, checked: Evidence
 ) -> npt.NDArray[np.float64]:
-    """Weights of the explanations by the likelihood of verified labels given x and y."""
+    """Log-likelihood of the verified labels given x and y, by each explanation."""
     unlocked = Evidence.of_labels(checked.given, checked.n_classes)
     scores = []
     for explanation in explanations:
         truth = explanation.posterior(probs, unlocked)
         # A verified label that the model holds impossible must not decide alone.
         likelihood = truth.gather(1, checked.verified[:, None]) * 0.99 + 0.01 / truth.shape[1]
-        log_prior = -0.5 * ((explanation.doubt - prior) / PRIOR_DEVIATION) ** 2
-        scores.append(float(likelihood.log().sum()) + log_prior)
-    weights = np.exp(np.asarray(scores) - max(scores))
+        scores.append(float(likelihood.log().sum()))
+    return np.asarray(scores)
+
+
+def _posterior_of_doubt(
+    scores: npt.NDArray[np.float64], doubts: npt.NDArray[np.float64], prior: float
+) -> npt.NDArray[np.float64]:
+    """Weights of the doubts by their log-likelihoods and a Gaussian prior."""
+    total = scores - 0.5 * ((doubts - prior) / PRIOR_DEVIATION) ** 2
+    weights = np.exp(total - total.max())
     return np.asarray(weights / weights.sum())
 
 

@@ -140,10 +140,11 @@ def _by_probabilities(
     with torch.no_grad():
         logs = log_probs(by_class(torch.from_numpy(probs)))
         judgement, perceived = _judge(logs, evidence, seed)
-        truth = judgement.explanation.posterior(perceived, evidence)
+        truth, own = judgement.judge(perceived, evidence)
         rules = Rules.of(judgement, perceived, evidence)
     findings = make_findings(
         truth.numpy(),
+        own.numpy(),
         perceived.numpy(),
         encoded,
         locked,

@@ -62,6 +62,8 @@ class FittedModel:
     """The posterior of the truth (N, C), what it rests on, and the classifier it came with."""
 
     posterior: Tensor
+    own: Tensor
+    """(N,): chance that the given label is right."""
     probs: Tensor
     """p(x): what annotators perceive, calibrated to the given labels, from held-out models."""
     judgement: ChosenExplanation
@@ -91,11 +93,6 @@ class FittedModel:
         for weight, predictor in self.predictors:
             total = total + weight * predictor(rows)
         return total
-
-    def judge(self, probs: Tensor, evidence: Evidence) -> Tensor:
-        """Posterior of the truth (N, C) of rows with these probabilities p(x) and labels."""
-        truth = self.judgement.explanation.posterior(probs, evidence) * self.prior_ratio
-        return truth / truth.sum(1, keepdim=True)
 
 
 def fit_model(
@@ -141,6 +138,7 @@ def fit_model(
     verdict = _verdict(final, evidence, class_prior, seed)
     return FittedModel(
         posterior=verdict.truth,
+        own=verdict.own,
         probs=final.probs,
         judgement=verdict.judgement,
         noise=verdict.noise,
@@ -163,9 +161,10 @@ def fit_model(
 
 @dataclass(frozen=True)
 class Verdict:
-    """The posterior of the truth (N, C), and what was assumed for it."""
+    """The posterior of the truth (N, C), chances of given labels (N,), and what was assumed."""
 
     truth: Tensor
+    own: Tensor
     judgement: ChosenExplanation
     noise: Tensor
     informative: bool
@@ -179,12 +178,12 @@ def _verdict(final: Stack, evidence: Evidence, class_prior: Tensor | None, seed:
     judgement = explain(final.probs, evidence, noise, measure_overlap(final.probs, seed), seed)
     if not informative:
         plain = Explanation(0.0, 1.0, 0.0, noise)
-        judgement = replace(judgement, explanation=plain, possible=[(1.0, plain)])
-    truth = judgement.explanation.posterior(final.probs, evidence)
-    ratio = prior_ratio(truth, class_prior)
-    truth = truth * ratio
-    truth /= truth.sum(1, keepdim=True)
-    return Verdict(truth, judgement, noise, informative, ratio)
+        judgement = replace(
+            judgement, explanation=plain, for_changes=plain, possible=[(1.0, plain)]
+        )
+    ratio = prior_ratio(judgement.explanation.posterior(final.probs, evidence), class_prior)
+    truth, own = judgement.judge(final.probs, evidence, ratio)
+    return Verdict(truth, own, judgement, noise, informative, ratio)
 
 
 def _weigh(

@@ -211,7 +211,7 @@ def _whole(known: type[Any], parts: dict[str, Any]) -> Any:
 # Verdicts on the training rows are in `findings_` and `posterior_`, which are kept.
 
 KIND = "LabelCleaner"
-VERSION = 4
+VERSION = 5
 TYPES = {
     known.__name__: known
     for known in (
@@ -239,6 +239,7 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
     light = replace(
         model,
         posterior=model.posterior[:0],
+        own=model.own[:0],
         probs=model.probs[:0],
         rows=model.rows[:0],
         rounds=[],
@@ -275,11 +276,12 @@ def _check(state: dict[str, Any]) -> None:
         rows = torch.from_numpy(units(zeros, np.float64))
         logits = model.logits(rows)
         misfit = state["class_distances_"].misfits(model.coordinates(rows).numpy())
-    explanation = model.judgement.explanation
+    explanation, for_changes = model.judgement.explanation, model.judgement.for_changes
     shapes = {
         "logits": (logits.shape, (1, n_classes)),
         "misfits": (misfit.shape, (1,)),
         "noise matrix": (explanation.noise.shape, (n_classes, n_classes)),
+        "noise matrix for changes": (for_changes.noise.shape, (n_classes, n_classes)),
         "class shares": (model.class_prior.shape, (n_classes,)),
         "rare classes": (state["rules_"].rare.shape, (n_classes,)),
         "posterior": (state["posterior_"].shape, (n_rows, n_classes)),

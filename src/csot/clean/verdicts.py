@@ -49,6 +49,7 @@ class Rules:
 
 def make_findings(
     posterior: npt.NDArray[np.float64],
+    own: npt.NDArray[np.float64],
     probs: npt.NDArray[np.floating[Any]],
     labels: EncodedLabels,
     verified: npt.NDArray[np.int64],
@@ -57,7 +58,8 @@ def make_findings(
     rules: Rules,
     informative: bool = True,
 ) -> pd.DataFrame:
-    """The findings table: posterior (N, C), model probabilities (N, C), labels, locks.
+    """The findings table: posterior (N, C) by which labels are changed, the chances (N,) that they
+    are right, model probabilities (N, C), labels, verified ones.
 
     `informative` false: the features say nothing, so no verdict is given on any label.
     """
@@ -67,8 +69,8 @@ def make_findings(
     rare = (given >= 0) & rules.rare[np.maximum(given, 0)]
     best = np.where(rare, given, best)
     # A tie does not change a label.
-    own = posterior[rows, np.maximum(given, 0)]
-    best = np.where((given >= 0) & (own >= posterior[rows, best]), given, best)
+    kept_chance = posterior[rows, np.maximum(given, 0)]
+    best = np.where((given >= 0) & (kept_chance >= posterior[rows, best]), given, best)
     locked = verified >= 0
     corrected = np.where(locked, verified, best)
     confidence = np.where(locked, 1.0, posterior[rows, corrected])
