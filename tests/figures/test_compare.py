@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from browsers import CHROMIUM, NO_BROWSER, running_chromium
 from csot.figures.comparison.comparison import Comparison, best_last, latex, rows_for
 from csot.figures.comparison.comparison_files import draw_curves, write_comparison
-from csot.figures.comparison.page import nice_ticks
+from csot.figures.comparison.page import draw_panels, nice_ticks, selection_starts
 from csot.figures.training.curves import draw_history, write_history
 from figures.made_cells import write_cells
 
@@ -121,6 +122,86 @@ def test_the_page_links_each_run(tmp_path: Path) -> None:
     page = (out / "compare.html").read_text(encoding="utf-8")
     assert '<a href="runs/cross_entropy%20sym%3A0.5/report.html"' in page
     assert '<a href="runs/csot%20sym%3A0.5"' in page
+
+
+def page_of(found: Comparison, out: Path) -> str:
+    out.mkdir(exist_ok=True)
+    write_comparison(found, out, "csot compare")
+    return (out / "compare.html").read_text(encoding="utf-8")
+
+
+def test_one_seed_reads_naturally(tmp_path: Path) -> None:
+    one, two = (page_of(comparison(seeds), tmp_path / str(seeds)) for seeds in (1, 2))
+    assert "of one run each (seed 0)" in one
+    assert "deviation" not in one
+    assert "mean ± standard deviation over the seeds 0, 1" in two
+    assert "one run each" not in two
+
+
+def test_axes_have_names(tmp_path: Path) -> None:
+    page = page_of(comparison(), tmp_path)
+    for name in ("test accuracy in %", "clean accuracy in %", "epoch"):
+        assert page.count(f">{name}</text>") == (4 if name == "epoch" else 2)
+
+
+def test_a_method_without_a_curve_is_named_in_the_chart(tmp_path: Path) -> None:
+    found = comparison()
+    (panel, _) = draw_panels(found.histories, "clean_accuracy")
+    assert panel.absent == ["cross_entropy"]
+    assert draw_panels(found.histories, "test_accuracy")[0].absent == []
+    page = page_of(found, tmp_path)
+    assert page.count('<p class="absent" data-method="cross_entropy">') == 2
+    assert "cross_entropy records no clean accuracy" in page
+
+
+def test_the_page_says_from_which_epoch_labels_are_selected(tmp_path: Path) -> None:
+    found = comparison()
+    assert selection_starts(found.histories) == {2: ["csot"]}
+    assert "csot selects from epoch 2." in page_of(found, tmp_path)
+    at_once = {key: frame.bfill() for key, frame in found.histories.items()}
+    assert selection_starts(at_once) == {}
+    (late, _) = draw_panels(found.histories, "clean_accuracy")
+    (whole, _) = draw_panels(found.histories, "test_accuracy")
+    assert late.x_ticks == whole.x_ticks, "a late curve is seen to begin late"
+
+
+def test_a_curve_of_one_epoch_is_a_dot() -> None:
+    frame = pd.DataFrame({"epoch": [1, 2], "test_accuracy": [0.5, 0.6], "clean_recall": [None, 1]})
+    (panel,) = draw_panels({("csot", "none", 0): frame}, "clean_recall")
+    first, second = panel.curves[0].line.split()
+    assert first == second
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
+def test_the_page_in_a_browser(tmp_path: Path) -> None:
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    methods = {"cross_entropy": 0.8, "csot": 0.9}
+    write_comparison(
+        Comparison.read(write_cells(tmp_path, methods, ["sym:0.5"], range(3))), tmp_path, "csot"
+    )
+    with running_chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme="light")
+        page.goto((tmp_path / "compare.html").as_uri())
+        charts = page.locator(".plot svg")
+        assert charts.count() == 3
+        boxes = [charts.nth(number).bounding_box() for number in range(2)]
+        assert boxes[0]["y"] == boxes[1]["y"], "two in a row"
+        text = "text => text.getBoundingClientRect().height"
+        assert charts.first.locator("text").first.evaluate(text) < 20, "no larger than the headings"
+        assert page.locator(".absent:visible").count() == 0
+        page.locator(".legend [data-pick=cross_entropy]").click()
+        assert page.locator(".absent:visible").count() == 2
+        page.click("#theme")
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert page.locator(".cue:visible").count() == 0
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.wait_for_selector(".cue:visible")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.locator(".scroll.more").count() == 1
+        page.locator(".scroll").evaluate("box => box.scrollTo(box.scrollWidth, 0)")
+        page.wait_for_function("!document.querySelector('.scroll.more')")
+        box = page.locator("td a").last.bounding_box()
+        assert box["x"] + box["width"] <= 390, "the links are in reach"
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (81.3, 81.4), (50.0, 50.0), (0.1, 99.9)])

@@ -134,6 +134,49 @@ def test_long_names_are_whole(visit: Open, tmp_path: Path) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_verified_rows_are_marked(visit: Open, tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    run = digits_run(tmp_path, 60)
+    findings = run.read_findings()
+    rows = findings.index[:5]
+    findings.loc[rows, "note"] = "verified"
+    findings.loc[rows, "is_label_issue"] = False
+    run.write_findings(findings)
+    page = visit(write_report(run))
+    page.select_option("#status", label="Verified")
+    assert page.inner_text("#matches") == "1\u20135 of 5 rows"
+    marks = page.locator("#gallery .card-foot").all_inner_texts()
+    assert all("verified" in text and "score" not in text for text in marks)
+    page.click("[data-view=table]")
+    assert set(column(page, 5)) == {"\u2013"}
+    assert all(text.endswith("verified") for text in column(page, 6))
+
+
+def test_no_choice_is_cut_off(visit: Open, texts: Path) -> None:
+    page = visit(texts, width=1400)
+    assert page.locator("#status option").all_inner_texts()[-1] == "Uncertain", "none is verified"
+    text_width = """(node) => {
+      const pen = document.createElement('canvas').getContext('2d');
+      const style = getComputedStyle(node);
+      pen.font = `${style.fontSize} ${style.fontFamily}`;
+      return pen.measureText(node.placeholder || node.selectedOptions[0].textContent).width; }"""
+    for name in ("#search", "#sort"):
+        field = page.locator(name)
+        # 10 pixels at each side, and room for the arrow or the cross.
+        assert field.evaluate(text_width) + 40 < field.bounding_box()["width"]
+
+
+def test_a_wide_table_says_so(visit: Open, digits: Path) -> None:
+    page = visit(digits, width=390)
+    box, cue = page.locator(".scroll:has(#class-table)"), page.locator(".cue:has(+ .scroll)")
+    api.expect(cue.first).to_be_visible()
+    api.expect(box).to_have_class("scroll more")
+    box.evaluate("box => box.scrollTo(box.scrollWidth, 0)")
+    api.expect(box).to_have_class("scroll")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    api.expect(cue.first).to_be_hidden()
+
+
 def test_filters(visit: Open, texts: Path) -> None:
     page = visit(texts)
     assert page.inner_text("#matches") == "1\u201350 of 600 rows"

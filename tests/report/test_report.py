@@ -509,3 +509,10 @@ def test_an_even_noise_matrix_is_not_drawn() -> None:
     uneven = even.copy()
     uneven[0, 1] = 0.08
     assert not confusions.is_even(uneven)
+
+
+def test_paths_break_after_a_separator(tmp_path: Path) -> None:
+    run = rows_run(tmp_path, 20, 2)
+    run.write_summary({**run.read_summary(), "source": {"path": "/data/photos"}})
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "<td>/<wbr>data/<wbr>photos</td>" in page

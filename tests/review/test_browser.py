@@ -174,6 +174,8 @@ def test_bulk_decisions_in_the_grid(visit: Visit, tmp_path: Path) -> None:
         page.wait_for_selector(".card.kept")
         assert (person.label[rows[:3]] == c.given[rows[:3]]).all()
         assert page.locator(".card.kept").count() == 3
+        chosen = page.locator("#confusion option:checked")
+        api.expect(chosen).to_contain_text(f"({len(rows) - 3} left)")
         # Select all means what is left, so that the three are not decided anew.
         page.keyboard.press("s")
         assert page.inner_text("#selected") == f"{len(rows) - 3} selected"
@@ -181,12 +183,14 @@ def test_bulk_decisions_in_the_grid(visit: Visit, tmp_path: Path) -> None:
         page.keyboard.press("z")
         page.wait_for_selector(".card.kept", state="detached")
         assert not person.decided.any()
+        api.expect(chosen).to_contain_text(f"({len(rows)} left)")
         # All of them, by pointer.
         page.click("[data-do=all]")
         page.click("[data-do=accept]")
         page.wait_for_selector(".card.accepted")
         assert (person.label[rows] == c.suggested[rows]).all()
         assert person.decided.sum() == len(rows)
+        api.expect(chosen).to_contain_text("(0 left)")
         # And undone at one stroke, after a reload.
         page.reload()
         page.wait_for_selector(READY)
@@ -520,6 +524,33 @@ def test_it_fits_every_screen(visit: Visit, shown: str, scheme: str, width: int)
     page.reload()
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 22, 25)"
     assert dark != (scheme == "dark"), "the choice is remembered"
+
+
+def test_all_is_in_reach_on_a_phone(visit: Visit, shown: str) -> None:
+    page = visit(shown, "/one", width=390)
+    for link in page.locator(".top nav a").all():
+        box = link.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390, link.inner_text()
+    top = page.locator(".bar").bounding_box()["y"]
+    assert page.locator(".choice").first.bounding_box()["y"] < top, "seen without scrolling"
+    page.evaluate("scrollTo(0, 1e6)")
+    last = page.locator(".near li").last.bounding_box()
+    assert last["y"] + last["height"] <= top, "the bar covers nothing at the end"
+
+
+def test_the_place_in_the_list(visit: Visit, tmp_path: Path) -> None:
+    with serving(texts(tmp_path)) as (server, _):
+        total = int(server.session.catalogue.flagged.sum())
+        page = visit(server.url, "/one")
+        assert page.inner_text(".place") == f"1 of {total}"
+        press(page, "a")
+        assert page.inner_text(".place") == f"2 of {total}", "what is decided still counts"
+        press(page, "ArrowRight")
+        assert page.inner_text(".place") == f"3 of {total}"
+        page.keyboard.press("r")
+        api.expect(page.locator("#again-command")).to_contain_text("--verified")
+        assert page.inner_text("#again-title") == "Use my decisions in the next run"
 
 
 def test_it_can_be_read_by_keyboard_and_screen_reader(visit: Visit, shown: str) -> None:

@@ -11,10 +11,13 @@ import pytest
 
 from csot.review.domain import decision_exports as export
 from csot.review.domain.decision_log import LogEntry
+from csot.review.domain.filters import Filter
 from csot.review.domain.session import RowDetails, Session
-from csot.review.domain.shown_row import make_item
+from csot.review.domain.shown_row import chance, make_item
+from csot.review.web.routes_browse import confusions, other_rows
 from csot.runs import Run
-from report.sample_runs import rows_run, texts_run
+from csot.runs.reasons import share
+from report.sample_runs import rows_run, texts_run, write_run
 from review.serving import serving
 
 VIEWS = ("/", "/one", "/grid", "/precision", "/reviewers", "/export")
@@ -108,6 +111,35 @@ def test_the_reason_of_the_run_is_shown(tmp_path: Path) -> None:
     with serving(run) as (server, client):
         assert server.session.catalogue.reasons == found["reason"].tolist()
         assert "Could be b (55\u00a0%) or a (40\u00a0%)." in client.get("/one").text
+
+
+def test_the_overview_adds_up(tmp_path: Path) -> None:
+    """Class pairs, the pairs that are too many to list, and rows without another label."""
+    rng = np.random.default_rng(0)
+    names = [f"class {number}" for number in range(12)]
+    run = write_run(tmp_path / "run", rng.integers(0, 12, 900), names, rng, rate=0.6)
+    found = run.read_findings()
+    kept = found.index[(found["status"] == "clean")][:7]
+    found.loc[kept, "is_label_issue"] = True
+    run.write_findings(found)
+    with serving(run) as (server, client):
+        c = server.session.catalogue
+        listed, others = confusions(server.session), other_rows(server.session)
+        counts = [pair["count"] for pair in listed]
+        assert others["count"] >= 7
+        assert others["rare_count"] > 0
+        total = sum(counts) + others["rare_count"] + others["count"]
+        assert total == int(c.flagged.sum())
+        assert len(server.session.selector.rows(Filter(status="unchanged"), server.session.person))
+        page = client.get("/").text
+        assert "Rarer pairs" in page
+        assert f'<td class="n">{others["count"]}</td>' in page
+        assert client.get(f"/grid?{others['query']}").status == 200
+
+
+@pytest.mark.parametrize("probability", [0.0001, 0.3, 0.995, 0.9999, 1.0])
+def test_a_probability_has_one_form(probability: float) -> None:
+    assert chance(probability).replace("\u00a0", " ") == share(probability)
 
 
 def test_the_last_decision_leaves_nothing(tmp_path: Path) -> None:

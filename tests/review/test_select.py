@@ -42,6 +42,7 @@ def test_a_filter_keeps_what_it_says(session: Session, status: str, decided: str
             "flagged": bool(c.flagged[row]),
             "any": True,
             "changed": c.standing[row] != c.given[row],
+            "unchanged": bool(c.flagged[row]) and c.suggested[row] == c.given[row],
             "unlabelled": c.given[row] < 0,
             "verified": False,
             "duplicate": row % 3 == 0,
@@ -72,6 +73,20 @@ def test_an_order_is_one(session: Session, order: str) -> None:
         assert (np.diff(keys[order][rows]) >= 0).all()
     else:
         assert rows.tolist() != sorted(rows.tolist())
+
+
+def test_the_position_counts_what_is_decided_meanwhile(session: Session) -> None:
+    selector, person = session.selector, session.person
+    every = selector.rows(Filter(decided="any"), person).tolist()
+    left = selector.rows(Filter(), person).tolist()
+    assert len(left) < len(every)
+    assert [selector.position(Filter(), person, row) for row in every] == [
+        (place, len(every)) for place in range(1, len(every) + 1)
+    ]
+    kept = selector.rows(Filter(decided="keep"), person).tolist()
+    assert selector.position(Filter(decided="keep"), person, kept[-1]) == (len(kept), len(kept))
+    outside = next(row for row in range(len(session.catalogue)) if row not in every)
+    assert selector.position(Filter(), person, outside) is None
 
 
 def test_steps_go_through_the_list_and_back(session: Session) -> None:

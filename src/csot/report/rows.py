@@ -29,6 +29,7 @@ from csot._core.pictures import (
 )
 from csot.report.coded_findings import Bools, Coded, Ints
 from csot.runs import Run, findings
+from csot.runs.findings import VERIFIED
 from csot.runs.oddities import Oddities
 from csot.runs.source import read_cells
 
@@ -215,6 +216,10 @@ class ShownRows:
     pictures: Thumbnails
     n_columns: int
     """Columns of the table; only the first are shown."""
+
+    @property
+    def has_verified(self) -> bool:
+        return VERIFIED in self.data["notes"]
 
 
 def show_rows(

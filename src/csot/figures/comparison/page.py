@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,9 @@ import pandas as pd
 from csot.figures.comparison.comparison import Comparison, row_texts
 from csot.figures.comparison.table_model import page_environment
 
-WIDTH, HEIGHT = 460, 250
-LEFT, RIGHT, TOP, BOTTOM = 40, 8, 10, 26
+WIDTH, HEIGHT = 460, 278
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 28, 42
+"""Margins of a chart: the names of its axes stand above and below it."""
 TICKS = 5
 
 
@@ -43,6 +45,8 @@ def nice_ticks(
 
 MANY = 6
 """Methods from which each also gets a small panel of its own."""
+SELECTION = ("clean_accuracy", "corrected_accuracy", "clean_recall")
+"""Columns of metrics.csv that a method has once it selects labels."""
 LINKED = ("report.html", "curves.png")
 """What a run is linked to: the first of these that it has, else its folder."""
 
@@ -63,6 +67,8 @@ class Panel:
 
     noise: str
     curves: list[Curve]
+    absent: list[str]
+    """Methods of the comparison without a curve."""
     others: str
     x_ticks: list[Tick]
     y_ticks: list[Tick]
@@ -82,6 +88,7 @@ def comparison_page(comparison: Comparison, out: Path, command: str, curves: dic
             legend=comparison.legend(),
             tables={noise: _rows(comparison, table, out) for noise, table in ranked.items()},
             figures={title: panels for title, panels in figures.items() if panels},
+            starts=selection_starts(comparison.histories),
             methods=list(ranked[comparison.noises[0]]["method"]) if ranked else [],
             highlighted=first,
             command=command,
@@ -103,7 +110,8 @@ def draw_panels(histories: Mapping[tuple[str, str, int], pd.DataFrame], column: 
     if not shown:
         return []
     values = np.concatenate([series.to_numpy() for series in shown.values()])
-    epochs = np.concatenate([series.index.to_numpy() for series in shown.values()])
+    # Of all runs: a curve that begins late is seen to begin late.
+    epochs = np.concatenate([frame["epoch"].to_numpy() for frame in histories.values()])
     y_ticks = nice_ticks(float(values.min()), float(values.max()))
     x_ticks = nice_ticks(float(epochs.min()), float(epochs.max()), whole=True, inside=True)
     low, high = y_ticks[0], y_ticks[-1]
@@ -116,12 +124,15 @@ def draw_panels(histories: Mapping[tuple[str, str, int], pd.DataFrame], column: 
         return round(HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
     def path(series: pd.Series[Any]) -> str:
-        points = zip(series.index.tolist(), series.tolist(), strict=True)
-        return " ".join(f"{x(epoch)},{y(value)}" for epoch, value in points)
+        pairs = zip(series.index.tolist(), series.tolist(), strict=True)
+        points = [f"{x(epoch)},{y(value)}" for epoch, value in pairs]
+        # A line of one point is drawn as a dot only if it has an end.
+        return " ".join(points * 2 if len(points) == 1 else points)
 
     def outline(joined: pd.DataFrame) -> str:
         return f"{path(joined.max(axis=1))} {path(joined.min(axis=1)[::-1])}"
 
+    methods = dict.fromkeys(method for method, _, _ in histories)
     panels = []
     for noise in dict.fromkeys(noise for _, noise, _ in shown):
         curves = []
@@ -137,12 +148,29 @@ def draw_panels(histories: Mapping[tuple[str, str, int], pd.DataFrame], column: 
             Panel(
                 noise,
                 sorted(curves, key=lambda curve: -curve.last),
+                [method for method in methods if method not in {c.method for c in curves}],
                 outline(pd.concat(means, axis=1).sort_index()),
                 [Tick(x(tick), f"{tick:g}") for tick in x_ticks],
                 [Tick(y(tick), f"{tick:g}") for tick in y_ticks],
             )
         )
     return panels
+
+
+def selection_starts(
+    histories: Mapping[tuple[str, str, int], pd.DataFrame],
+) -> dict[int, list[str]]:
+    """Methods by the epoch of their first record of selected labels, where it is not the first."""
+    starts: dict[str, int] = {}
+    for (method, _, _), frame in histories.items():
+        columns = [name for name in SELECTION if name in frame]
+        recorded = frame.loc[frame[columns].notna().any(axis=1), "epoch"]
+        if len(recorded) and recorded.iloc[0] > frame["epoch"].iloc[0]:
+            starts[method] = min(int(recorded.iloc[0]), starts.get(method, sys.maxsize))
+    found: dict[int, list[str]] = {}
+    for method, epoch in sorted(starts.items(), key=lambda pair: pair[1]):
+        found.setdefault(epoch, []).append(method)
+    return found
 
 
 def _rows(comparison: Comparison, ranked: pd.DataFrame, out: Path) -> list[dict[str, Any]]:
@@ -205,6 +233,7 @@ class Line:
 @dataclass(frozen=True)
 class SweepPanel:
     title: str
+    setting: str
     lines: list[Line]
     x_ticks: list[Tick]
     y_ticks: list[Tick]
@@ -216,12 +245,12 @@ def sweep_panels(sweep: pd.DataFrame, measure: str = "last") -> list[SweepPanel]
     if not len(sweep):
         return []
     return [
-        _panel(f"{method}: {setting}", group, measure)
+        _panel(str(method), str(setting), group, measure)
         for (setting, method), group in sweep.groupby(["setting", "method"], sort=False)
     ]
 
 
-def _panel(title: str, group: pd.DataFrame, measure: str) -> SweepPanel:
+def _panel(method: str, setting: str, group: pd.DataFrame, measure: str) -> SweepPanel:
     mean, spread = group[f"{measure}_mean"], group[f"{measure}_sd"].fillna(0.0)
     ticks = nice_ticks(float((mean - spread).min()), float((mean + spread).max()))
     values = list(dict.fromkeys(group["value"]))
@@ -242,7 +271,8 @@ def _panel(title: str, group: pd.DataFrame, measure: str) -> SweepPanel:
         ]
         lines.append(Line(str(noise), points, points[-1].y))
     return SweepPanel(
-        title,
+        f"{method}: {setting}",
+        setting,
         _apart(lines),
         [Tick(x(value), value) for value in values],
         [Tick(y(tick), f"{tick:g}") for tick in ticks],

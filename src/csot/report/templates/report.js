@@ -84,6 +84,13 @@
   fill(byId("given"), everyGiven);
   fill(byId("suggested"), everySuggestion);
 
+  const isVerified = (i) => rows.notes[rows.note[i]] === "verified";
+  const hasStatus = (i, wanted) => {
+    if (wanted === "issue") return Boolean(rows.issue[i]);
+    if (wanted === "verified") return isVerified(i);
+    return wanted === "" || rows.status[i] === Number(wanted);
+  };
+
   const matches = () => {
     const words = plain(byId("search").value).split(/\s+/).filter(Boolean);
     const given = byId("given").value;
@@ -95,7 +102,7 @@
     for (let i = 0; i < total; i++) {
       if (given !== "" && rows.given[i] !== Number(given)) continue;
       if (suggested !== "" && !suggestions(i).includes(Number(suggested))) continue;
-      if (status === "issue" ? !rows.issue[i] : status !== "" && rows.status[i] !== Number(status)) continue;
+      if (!hasStatus(i, status)) continue;
       if (kind !== "" && !(data.odd.kinds[i] >> Number(kind) & 1)) continue;
       if (texts && !words.every((word) => texts[i].includes(word))) continue;
       found.push(i);
@@ -157,9 +164,12 @@
   const stateLine = (i) => {
     const name = STATUSES[rows.status[i]];
     const line = make("span", "state");
-    line.append(make("span", `dot ${name}`), make("span", "", name[0].toUpperCase() + name.slice(1)));
+    line.append(make("span", `dot ${isVerified(i) ? "verified" : name}`), make("span", "", name[0].toUpperCase() + name.slice(1)));
     return line;
   };
+
+  // The score of a verified row is 0 or 1, which says less than that a person looked at it.
+  const mark = (text) => make("span", "mark", `✓ ${text}`);
 
   // One row as a card: its picture, and the given label with what we suggest.
   const verdict = (i) => {
@@ -172,7 +182,7 @@
   const card = (i) => {
     const node = make("article", "card");
     const foot = make("div", "card-foot");
-    foot.append(stateLine(i), make("span", "", rows.score[i] < 0 ? "" : `score ${(rows.score[i] / 1000).toFixed(3)}`));
+    foot.append(stateLine(i), isVerified(i) ? mark("verified") : make("span", "", rows.score[i] < 0 ? "" : `score ${(rows.score[i] / 1000).toFixed(3)}`));
     node.append(enlarger(i, "large-picture"), verdict(i), foot, named("id", rows.id[i]));
     return node;
   };
@@ -184,6 +194,7 @@
     zoomed = i;
     byId("zoom-picture").replaceChildren(rows.image[i] ? picture(i) : make("p", "none", "no picture"));
     const words = [verdict(i), stateLine(i)];
+    if (isVerified(i)) words.push(mark("verified by a person"));
     if (rows.reason[i]) words.push(make("p", "reason", rows.reason[i]));
     byId("zoom-words").replaceChildren(...words);
     byId("zoom-id").textContent = rows.id[i];
@@ -218,10 +229,11 @@
     const sure = cell("Confidence", "n");
     sure.textContent = (rows.confidence[i] / 1000).toFixed(3);
     const score = cell("Score", "n");
-    score.textContent = rows.score[i] < 0 ? "–" : (rows.score[i] / 1000).toFixed(3);
+    score.textContent = isVerified(i) || rows.score[i] < 0 ? "–" : (rows.score[i] / 1000).toFixed(3);
     const status = cell("Status", "state-cell");
     status.append(stateLine(i));
-    if (rows.note[i] && !rows.reason[i]) status.append(make("span", "sub", rows.notes[rows.note[i]]));
+    if (isVerified(i)) status.append(mark("verified"));
+    else if (rows.note[i] && !rows.reason[i]) status.append(make("span", "sub", rows.notes[rows.note[i]]));
     row.append(sampleCell(i), was, now, sure, score, status);
     return row;
   };
@@ -338,6 +350,18 @@
       table.tBodies[0].append(...sorted);
     });
   });
+
+  // Tables that are wider than the screen say so.
+  for (const box of document.querySelectorAll(".scroll:has(> table)")) {
+    const cue = make("p", "cue", "More columns to the right →");
+    box.before(cue);
+    const watch = () => {
+      cue.hidden = box.scrollWidth <= box.clientWidth + 1;
+      box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+    };
+    box.addEventListener("scroll", watch, { passive: true });
+    new ResizeObserver(watch).observe(box);
+  }
 
   // Noise matrix: read-out under pointer and arrow keys.
   const svg = byId("matrix");

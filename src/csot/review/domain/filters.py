@@ -17,7 +17,8 @@ from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
 from csot.runs import STATUSES
 
 ODDITIES = ("conflict", "duplicate", "stranger", "rare")
-STATUS_FILTERS = ("flagged", "any", "changed", *STATUSES, "unlabelled", "verified", *ODDITIES)
+CHANGE_FILTERS = ("changed", "unchanged")
+STATUS_FILTERS = ("flagged", "any", *CHANGE_FILTERS, *STATUSES, "unlabelled", "verified", *ODDITIES)
 DECIDED_FILTERS = ("no", "any", "yes", *CODES)
 ORDERS = ("score", "confidence", "doubt", "random", "given", "group")
 KEPT = 16
@@ -133,6 +134,16 @@ class Selector:
         found: list[int] = rows[place : place + count].tolist()
         return found
 
+    def position(self, wanted: Filter, person: Person, row: int) -> tuple[int, int] | None:
+        """The number of a row in its list, from 1, and the length; None if it is not in it.
+
+        A list of undecided rows counts those decided meanwhile, so that the numbers go up.
+        """
+        kept = wanted.but(decided="any") if wanted.decided == "no" else wanted
+        rows = self.rows(kept, person)
+        place = self._place(kept, rows, row)
+        return (place + 1, len(rows)) if place < len(rows) and rows[place] == row else None
+
     def window(
         self, wanted: Filter, person: Person, start: int | None, size: int, back: bool = False
     ) -> tuple[Ints, int, int]:
@@ -179,6 +190,7 @@ class Selector:
             "flagged": c.flagged,
             "any": np.ones(len(c), dtype=np.bool_),
             "changed": c.changes,
+            "unchanged": c.flagged & ~c.differs,
             "unlabelled": c.given < 0,
             "verified": c.locked,
             "conflict": c.odd.conflict,

@@ -78,6 +78,12 @@ class Catalogue:
         return found
 
     @property
+    def differs(self) -> Bools:
+        """Rows with a suggestion that is not the given label, made by the run or left to you."""
+        found: Bools = (self.suggested != self.given) & (self.suggested >= 0)
+        return found
+
+    @property
     def flagged(self) -> Bools:
         """Rows worth a look: a change, an issue or no verdict, and not verified before."""
         clean = self.status == STATUSES.index("clean")

@@ -10,7 +10,7 @@ from csot._core.errors import clip
 from csot.review.domain.ledger import CODES
 from csot.review.domain.session import Session
 from csot.runs import STATUSES
-from csot.runs.reasons import quoted, short_reason
+from csot.runs.reasons import quoted, share, short_reason
 
 LIKELY = 5
 CHOICES = 10
@@ -269,10 +269,8 @@ def points(margin: float) -> str:
 
 
 def chance(probability: float) -> str:
-    """Of a probability: no model is certain."""
-    if probability >= 0.9995:
-        return "over 99.9\u00a0%"
-    return percent(max(probability, 0.001))
+    """Of a probability, in the words of the reason that stands beside it."""
+    return share(probability).replace(" %", "\u00a0%")
 
 
 def _bars(session: Session, row: int) -> list[Bar]:

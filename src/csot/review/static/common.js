@@ -253,19 +253,19 @@ window.csot = (() => {
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
     new ResizeObserver(() => sheet.replaceSync(`body { padding-bottom: ${bar.offsetHeight + 28}px; }`)).observe(bar);
   };
-  // Recompute: write the decisions, and show the command that takes them back.
-  const recompute = alone(async () => {
+  // Write the decisions, and show the command that cleans the data again with them.
+  const showNextRun = alone(async () => {
     byId("again").showModal();
-    const answer = await post("/api/recompute", {});
+    const answer = await post("/api/next-run", {});
     byId("again-words").textContent = `${answer.rows.toLocaleString("en-GB")} verified labels are in ${answer.path}. This cleans the data again with them; then start the review again:`;
     byId("again-command").textContent = answer.command;
   });
-  const startRecompute = () => {
-    byId("recompute").addEventListener("click", recompute);
+  const startNextRun = () => {
+    byId("next-run").addEventListener("click", showNextRun);
     byId("again-copy").addEventListener("click", async () => {
       try { await navigator.clipboard.writeText(byId("again-command").textContent); toast("Copied."); } catch (_) { toast("Select the command to copy it."); }
     });
-    onKeys({ r: recompute });
+    onKeys({ r: showNextRun });
   };
   // A class is sent by its number, a new one by its name.
   const asLabel = (label) => (label === undefined ? {} : typeof label === "string" ? { name: label } : { label });
@@ -274,11 +274,9 @@ window.csot = (() => {
   document.addEventListener("DOMContentLoaded", () => {
     startTheme();
     startPixels();
-    startRecompute();
+    startNextRun();
     clearBar();
     document.querySelectorAll("img").forEach(markTiny);
-    const here = document.querySelector("nav a[aria-current]");
-    if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;
     const filters = byId("filters");
     if (filters) {
       // Only what differs from the default goes into the address.

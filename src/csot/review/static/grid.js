@@ -53,12 +53,19 @@
       card.setAttribute("aria-label", `${card.getAttribute("aria-label").replace(/, (accepted|kept|changed|unsure|discarded)$/, "")}${decision ? `, ${decision}` : ""}`);
     });
   };
+  const confusion = byId("confusion");
+  const count = (left) => {
+    for (const option of confusion ? confusion.options : []) {
+      if (option.value in left) option.text = `${option.dataset.pair} (${left[option.value].toLocaleString("en-GB")} left)`;
+    }
+  };
   const act = (action, label) => alone(async () => {
     const list = selected();
     if (!list.length) { toast("Nothing is selected: Space selects one, S all."); return; }
     const rows = list.map((card) => Number(card.dataset.row));
     const answer = await decide({ rows, action, way: "grid", ...asLabel(label) });
     show(answer.decisions);
+    count(answer.pairs_left);
     list.forEach((card) => mark(card, false));
     tell();
     const rest = rows.length - answer.saved;
@@ -68,6 +75,7 @@
     const answer = await undo();
     if (!answer.undone) { toast("Nothing to undo."); return; }
     show(answer.decisions);
+    count(answer.pairs_left);
     toast(answer.undone === 1 ? "Undone." : `${answer.undone.toLocaleString("en-GB")} decisions undone.`);
   });
   const chooseClass = alone(async () => {
@@ -114,7 +122,6 @@
     ArrowRight: move(() => 1), ArrowLeft: move(() => -1), ArrowDown: move(columns), ArrowUp: move(() => -columns()),
     Home: () => focus(0), End: () => focus(cards().length - 1),
   });
-  const confusion = byId("confusion");
   if (confusion) onPick(confusion.form, () => location.assign(`/grid?${confusion.value}`));
   if (!location.hash) focus(0);
   ready();

@@ -36,6 +36,7 @@ STATUS_WORDS: dict[str, str] = {
     "flagged": "To review",
     "any": "All rows",
     "changed": "With a change",
+    "unchanged": "To review, no other label suggested",
     "clean": "Clean",
     "corrected": "Corrected",
     "uncertain": "Uncertain",
@@ -114,12 +115,12 @@ class Pages:
     def item(self, row: int | None, wanted: Filter) -> dict[str, Any]:
         """One row as the page swaps it in; None is the end of the list."""
         session = self._session
-        left = session.selector.rows(wanted, session.person)
         if row is None:
             html = self.render("_nothing.html", filter=wanted)
             return {"row": None, "html": html, "ahead": [], "query": wanted.query()}
         ahead = session.selector.ahead(wanted, session.person, row, AHEAD)
-        html = self.render("_item.html", item=make_item(session, row), left=len(left))
+        position = session.selector.position(wanted, session.person, row)
+        html = self.render("_item.html", item=make_item(session, row), position=position)
         return {
             "row": row,
             "html": html,

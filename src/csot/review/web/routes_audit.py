@@ -122,7 +122,8 @@ def _item(session: Session, pages: Pages, plan: AuditPlan, row: int | None) -> d
         return {"row": None, "html": html, "ahead": [], "query": ""}
     order = plan.rows.tolist()
     place = order.index(row) if row in order else -1
-    html = pages.render("_audit_item.html", item=make_blind_item(session, row), place=place)
+    position = (place + 1, len(order)) if place >= 0 else None
+    html = pages.render("_audit_item.html", item=make_blind_item(session, row), position=position)
     ahead = order[place + 1 : place + 1 + AHEAD]
     ahead = [other for other in ahead if session.samples.image(other)]
     return {"row": row, "html": html, "ahead": ahead, "query": f"row={row}"}

@@ -83,6 +83,7 @@ def add_number_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         session.refresh()
         values = {
             "confusions": confusions(session),
+            "others": other_rows(session),
             "oddities": oddities(session),
             "measured": measured(session),
             "n_rows": len(catalogue),
@@ -126,7 +127,7 @@ LISTED_DISAGREEMENTS = 200
 def confusions(session: Session) -> list[dict[str, Any]]:
     """The commonest pairs given -> suggested, with what is left of each."""
     c, person = session.catalogue, session.person
-    changes = (c.suggested != c.given) & (c.suggested >= 0) & c.flagged
+    changes = c.differs & c.flagged
     size = len(c.names) + 1
     key = (c.given + 1) * size + c.suggested + 1
     total, left = Counter(key[changes].tolist()), Counter(key[changes & ~person.decided].tolist())
@@ -146,6 +147,20 @@ def confusions(session: Session) -> list[dict[str, Any]]:
         if len(found) == LISTED_PAIRS:
             break
     return found
+
+
+def other_rows(session: Session) -> dict[str, Any]:
+    """Rows to look at that no class pair has, and those of the pairs that are not listed."""
+    c, person, listed = session.catalogue, session.person, confusions(session)
+    unchanged = c.flagged & ~c.differs
+    pairs = c.flagged & c.differs
+    return {
+        "count": int(unchanged.sum()),
+        "left": int((unchanged & ~person.decided).sum()),
+        "query": Filter(status="unchanged").query(),
+        "rare_count": int(pairs.sum()) - sum(pair["count"] for pair in listed),
+        "rare_left": int((pairs & ~person.decided).sum()) - sum(pair["left"] for pair in listed),
+    }
 
 
 def oddities(session: Session) -> list[dict[str, Any]]:

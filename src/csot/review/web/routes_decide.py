@@ -17,7 +17,7 @@ from csot.review.domain.ledger import Person
 from csot.review.domain.run_catalogue import Catalogue
 from csot.review.domain.session import Session
 from csot.review.web.pages import Pages
-from csot.review.web.routes_browse import check_row
+from csot.review.web.routes_browse import check_row, confusions
 from csot.runs.source import clean_again
 
 # What pages send, bounded and checked.
@@ -45,7 +45,8 @@ class Decide(Sent):
     name: Annotated[str, Field(max_length=200)] | None = None
     """The name of a class that is not in the list yet, instead of its number."""
     view: Annotated[str, Field(max_length=500)] | None = None
-    """The filter, as in the address: then the next row comes with the answer."""
+    """The filter, as in the address: then the next row comes with the answer. The grid sends
+    none, and gets what is left of each class pair."""
 
 
 class Undo(Sent):
@@ -86,7 +87,9 @@ def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             {"row": card.row, "decision": card.decision, "label": card.label}
             for card in pages.cards(sent.rows)
         ]
-        if wanted is not None:
+        if wanted is None:
+            answer["pairs_left"] = pairs_left(session)
+        else:
             answer["item"] = pages.item(next_row(session, wanted, sent.rows[-1]), wanted)
         return answer
 
@@ -100,7 +103,9 @@ def add_decide_routes(app: FastAPI, session: Session, pages: Pages) -> None:
             {"row": card.row, "decision": card.decision, "label": card.label}
             for card in pages.cards(rows[:5000])
         ]
-        if rows and wanted is not None:
+        if wanted is None:
+            answer["pairs_left"] = pairs_left(session)
+        elif rows:
             answer["item"] = pages.item(rows[-1], wanted)
         return answer
 
@@ -115,6 +120,11 @@ def check_stamp(session: Session, sent: Sent) -> None:
     """Row numbers mean nothing in another run."""
     if sent.stamp != session.catalogue.stamp:
         raise HTTPException(409, "The run has changed since this page was made: reload it.")
+
+
+def pairs_left(session: Session) -> dict[str, int]:
+    """What is left of each class pair, by the filter for it."""
+    return {pair["query"]: pair["left"] for pair in confusions(session)}
 
 
 def next_row(session: Session, wanted: Filter, row: int) -> int | None:
@@ -155,8 +165,8 @@ def add_export_routes(app: FastAPI, session: Session, pages: Pages) -> None:
         content = text.encode("utf-8", "surrogateescape")
         return Response(content, media_type=KINDS[name.rpartition(".")[2]], headers=headers)
 
-    @app.post("/api/recompute")
-    def recompute(sent: Sent) -> dict[str, Any]:
+    @app.post("/api/next-run")
+    def next_run(sent: Sent) -> dict[str, Any]:
         """Write verified.csv, and say which command cleans the data again with it."""
         check_stamp(session, sent)
         path = decision_exports.write_verified(catalogue, people())
