@@ -10,11 +10,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import one_hot
 
 from csot.runs import Run
 from csot.training import train
 from csot.training.better_than_chance import (
     LEVEL,
+    HeldOutTest,
     check_held_out,
     excess_of_other_labels,
     permutation_p_value,
@@ -24,6 +26,12 @@ from training.quick import FEATURES, command, planted
 
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+def check(predicted: torch.Tensor, labels: torch.Tensor) -> HeldOutTest:
+    """The test, for a network that is sure of every prediction."""
+    classes = int(torch.maximum(predicted.max(), labels.max())) + 1
+    return check_held_out(one_hot(predicted, classes).double(), labels, generator())
 
 
 def noisy_predictions(
@@ -41,21 +49,34 @@ def noisy_predictions(
 def test_the_p_value_is_that_of_all_orders(seed: int) -> None:
     rng = np.random.default_rng(seed)
     predicted, labels = rng.integers(3, size=7), rng.integers(3, size=7)
-    agreements = int((predicted == labels).sum())
     orders = np.array(list(itertools.permutations(labels)))
-    exact = ((orders == predicted).sum(1) >= agreements).mean()
-    found = permutation_p_value(
-        torch.from_numpy(predicted), torch.from_numpy(labels), agreements, generator()
-    )
-    assert found == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 9_999))
+    for probs in (np.eye(3)[predicted], rng.dirichlet(np.ones(3), 7).round(6)):
+        sums = np.array([probs[np.arange(7), order].sum() for order in orders])
+        exact = (sums >= probs[np.arange(7), labels].sum() - 1e-9).mean()
+        found = permutation_p_value(torch.from_numpy(probs), torch.from_numpy(labels), generator())
+        assert found == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 9_999))
+
+
+def test_sure_predictions_count_more_than_others() -> None:
+    """200 rows of two classes, some 57 % right, more of the sure ones: hard to tell by counting."""
+    soft, hard = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        chances = 0.5 + 0.5 * rng.beta(1, 6, 200)
+        predicted = torch.arange(200) % 2
+        is_right = torch.from_numpy(rng.random(200) < chances)
+        labels = torch.where(is_right, predicted, 1 - predicted)
+        votes = one_hot(predicted, 2)
+        probs = votes * (2 * torch.from_numpy(chances) - 1)[:, None]
+        probs += (1 - probs.sum(1, keepdim=True)) / 2
+        soft.append(permutation_p_value(probs, labels, generator()))
+        hard.append(permutation_p_value(votes, labels, generator()))
+    assert np.median(soft) < np.median(hard) / 3
 
 
 def test_what_learned_nothing_passes_no_more_often_than_it_says() -> None:
     """Independent predictions, few rows and many classes: where a normal approximation fails."""
-    results = [
-        check_held_out(*noisy_predictions(0.0, 0.0, 60, 40, seed), generator())
-        for seed in range(100)
-    ]
+    results = [check(*noisy_predictions(0.0, 0.0, 60, 40, seed)) for seed in range(100)]
     values = np.array([result.p_value for result in results])
     assert not any(result.informative for result in results)
     assert (values <= 0.1).mean() <= 0.2
@@ -66,14 +87,14 @@ def test_what_learned_nothing_passes_no_more_often_than_it_says() -> None:
     [(0.9, 0.8, 130, 10), (0.5, 0.5, 130, 10), (0.9, 0.4, 60, 2), (0.6, 0.3, 500, 100)],
 )
 def test_what_learned_something_passes(right: float, noise: float, rows: int, classes: int) -> None:
-    result = check_held_out(*noisy_predictions(right, noise, rows, classes), generator())
+    result = check(*noisy_predictions(right, noise, rows, classes))
     assert result.informative
     assert result.accuracy > result.chance
 
 
 def test_one_class_for_all_rows_is_chance() -> None:
     labels = torch.tensor([0] * 90 + [1] * 10)
-    result = check_held_out(torch.zeros(100, dtype=torch.int64), labels, generator())
+    result = check(torch.zeros(100, dtype=torch.int64), labels)
     assert result.accuracy == result.chance == pytest.approx(0.9)
     assert result.p_value == 1.0
     assert not result.informative
@@ -85,7 +106,7 @@ def test_structure_without_the_right_names_is_not_enough() -> None:
     labels = rng.integers(10, size=4000)
     predicted = np.where(rng.random(4000) < 0.15, labels, (labels + 1) % 10)
     predicted = np.where(rng.random(4000) < 0.1, rng.integers(10, size=4000), predicted)
-    result = check_held_out(torch.from_numpy(predicted), torch.from_numpy(labels), generator())
+    result = check(torch.from_numpy(predicted), torch.from_numpy(labels))
     assert result.p_value <= LEVEL
     assert result.excess > 10
     assert not result.informative
@@ -94,7 +115,7 @@ def test_structure_without_the_right_names_is_not_enough() -> None:
 def test_too_few_rows_to_tell() -> None:
     """Ten rows of two classes have 252 orders: even perfect predictions could be chance."""
     labels = torch.arange(10) % 2
-    result = check_held_out(labels, labels, generator())
+    result = check(labels, labels)
     assert result.least_p_value == pytest.approx(1 / 252)
     assert not result.informative
     assert result.words().startswith("10 held-out labels are too few to tell")
@@ -102,7 +123,7 @@ def test_too_few_rows_to_tell() -> None:
 
 def test_no_labels_among_the_held_out_rows() -> None:
     none = torch.full((5,), -1)
-    assert not check_held_out(torch.zeros(5, dtype=torch.int64), none, generator()).informative
+    assert not check(torch.zeros(5, dtype=torch.int64), none).informative
 
 
 @settings(max_examples=25)
@@ -110,8 +131,8 @@ def test_no_labels_among_the_held_out_rows() -> None:
 def test_names_of_the_classes_do_not_matter(names: list[int], seed: int) -> None:
     predicted, labels = noisy_predictions(0.5, 0.5, 40, 4, seed)
     renamed = torch.tensor(names)
-    one = check_held_out(predicted, labels, generator())
-    other = check_held_out(renamed[predicted], renamed[labels], generator())
+    one = check(predicted, labels)
+    other = check(renamed[predicted], renamed[labels])
     assert one.p_value == other.p_value
     assert one.chance == pytest.approx(other.chance)
     assert excess_of_other_labels(predicted, labels) == pytest.approx(

@@ -4,8 +4,9 @@ A network that has learned nothing still has a verdict on every label. Nothing b
 tell, so its predictions for rows that it was not trained on are compared with their given labels:
 
 1. A permutation test. If predictions and labels were independent, every order of the labels would
-   be as likely as the given one. The p-value is the share of random orders with as many agreements,
-   exact for any number of rows and classes.
+   be as likely as the given one. The p-value is the share of random orders in which the labels have
+   as much probability in all, exact for any number of rows and classes. Probabilities say more than
+   the likeliest class alone: it agrees most often where the network is sure.
 2. Dominance. Of the rows predicted as class k, no other label may be clearly more frequent than k:
    a network that finds some structure but not the classes passes the first test on many rows, and
    would still replace right labels by wrong ones. That the right label is the most frequent one of
@@ -32,6 +33,8 @@ STANDARD_ERRORS = 3.0
 """Of McNemar's test: about the same level."""
 CHUNK = 1 << 22
 """Numbers per chunk of permutations."""
+UNITS = 1_000_000
+"""Probabilities are counted in these, so that equal sums are equal in every order."""
 
 
 @dataclass(frozen=True)
@@ -75,39 +78,40 @@ class HeldOutTest:
         return asdict(self)
 
 
-def check_held_out(predicted: Tensor, labels: Tensor, generator: torch.Generator) -> HeldOutTest:
-    """Test predictions (n,) of held-out rows against their labels (n,), -1 where there is none."""
+def check_held_out(probs: Tensor, labels: Tensor, generator: torch.Generator) -> HeldOutTest:
+    """Test probabilities (n, C) of held-out rows against their labels (n,), -1 for none."""
     known = (labels >= 0).nonzero()[:, 0]
     order = torch.randperm(len(known), generator=generator)[:ROWS]
     chosen = known[order]
-    predicted, labels = predicted[chosen], labels[chosen]
-    count = len(chosen)
+    probs, labels = probs[chosen], labels[chosen]
+    count, classes = probs.shape
     if count == 0:
         return HeldOutTest(0, 0.0, 0.0, 1.0, 1.0, 0.0)
-    classes = int(torch.maximum(predicted.max(), labels.max())) + 1
+    predicted = probs.argmax(1)
     shares = [torch.bincount(x, minlength=classes).double() / count for x in (predicted, labels)]
     # Of n! orders of the labels, n_1! n_2! ... are the given one again.
     log_orders = math.lgamma(count + 1) - float(torch.lgamma(shares[1] * count + 1).sum())
-    agreements = int((predicted == labels).sum())
     return HeldOutTest(
         rows=count,
-        accuracy=agreements / count,
+        accuracy=float((predicted == labels).double().mean()),
         chance=float(shares[0] @ shares[1]),
-        p_value=permutation_p_value(predicted, labels, agreements, generator),
+        p_value=permutation_p_value(probs, labels, generator),
         least_p_value=math.exp(-log_orders),
         excess=excess_of_other_labels(predicted, labels),
     )
 
 
-def permutation_p_value(
-    predicted: Tensor, labels: Tensor, agreements: int, generator: torch.Generator
-) -> float:
-    """(1 + number of random orders with at least as many agreements) / (1 + number of orders)."""
+def permutation_p_value(probs: Tensor, labels: Tensor, generator: torch.Generator) -> float:
+    """(1 + number of random orders whose labels are as probable) / (1 + number of orders)."""
+    units = (probs.double() * UNITS).round().long()
+    observed = int(units.gather(1, labels[:, None]).sum())
+    # Of row i and label k at place i C + k.
+    first = torch.arange(len(labels)) * units.shape[1]
     as_many, done = 1, 0
     while done < PERMUTATIONS:
         size = min(PERMUTATIONS - done, max(1, CHUNK // len(labels)))
         shuffled = labels[torch.rand(size, len(labels), generator=generator).argsort(1)]
-        as_many += int(((shuffled == predicted).sum(1) >= agreements).sum())
+        as_many += int((units.take(first + shuffled).sum(1) >= observed).sum())
         done += size
     return as_many / (1 + PERMUTATIONS)
 

@@ -271,15 +271,17 @@ def predict_training_rows(
 ) -> tuple[Tensor, HeldOutTest | None]:
     """Predicted classes (N,) as in `Finished`, and the test on held-out labels."""
     predicted = torch.full((len(data),), -1)
-    held = held_out(len(data), rows).nonzero()[:, 0]
+    is_held = held_out(len(data), rows)
+    held = is_held.nonzero()[:, 0]
     asked = held if data.posterior is None else torch.arange(len(data))
-    if len(asked):
-        found = evaluator.log_probs(method, method.predict, data.train.subset(asked))
-        predicted[asked] = found.argmax(-1).cpu()
+    if not len(asked):
+        return predicted, None
+    found = evaluator.log_probs(method, method.predict, data.train.subset(asked)).cpu()
+    predicted[asked] = found.argmax(-1)
     if not len(held):
         return predicted, None
-    generator = generator_for(seed, CHANCE_TEST)
-    return predicted, check_held_out(predicted[held], data.labels[held], generator)
+    probs = found[is_held[asked]].exp()
+    return predicted, check_held_out(probs, data.labels[held], generator_for(seed, CHANCE_TEST))
 
 
 def workload_of(config: RunConfig, method: Method, rows: int, device: str, done: int) -> Workload:
