@@ -51,7 +51,7 @@ LARGEST_DOUBT = 1.5
 LARGEST_POWER = 8.0
 PRIOR_DEVIATION = 0.2
 """Standard deviation of the prior on doubt that verified rows are weighed against."""
-CHANGE_DOUBT = 0.75
+CHANGE_DOUBT = 0.85
 """Position beyond which labels are not changed unless verified rows say so. At 1 a label would
 count for nothing, but mistakes at hard rows are seldom blind: where the position is not known,
 keeping some trust in the labels loses less than having none."""
