@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from csot._core.errors import FileError, naming, reason
-from csot._core.text import one_line, printable
+from csot._core.text import breakable, one_line, printable
 from csot.cli.app import app
 from csot.cli.terminal import Printable, Terminal
 from csot.data import Columns, DataError, read_data
@@ -31,6 +31,12 @@ from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.run_folder import RunFolder
 from fuzz.targets import make_npz, make_trained, read_trained
 from report.sample_runs import rows_run
+
+
+def test_names_break_after_separators_and_numbers_do_not() -> None:
+    assert breakable("a_b/c.d-e") == "a_<wbr>b/<wbr>c.<wbr>d-<wbr>e"
+    assert breakable("13.11%, top 5 1,234.5") == "13.11%, top 5 1,234.5"
+    assert breakable("photo.0 <b>") == "photo.<wbr>0 &lt;b&gt;"
 
 
 def fails(*arguments: str | Path) -> str:

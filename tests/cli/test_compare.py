@@ -62,19 +62,21 @@ def test_a_table_starts_as_for_train(tmp_path: Path) -> None:
         assert config.training.optimiser == trained.training.optimiser
 
 
-def test_only_what_is_missing_is_run(tmp_path: Path) -> None:
-    wanted = ("--methods", "cross_entropy", "--equal")
-    assert compare(tmp_path, *wanted, "--noise", "sym:0.50", "--seeds", "0")[0] == 0
-    kept = tmp_path / "cells" / "cross_entropy" / "sym-0.5" / "seed-0" / "metrics.csv"
+def test_only_what_is_missing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the results have the name of the data set."""
+    monkeypatch.chdir(tmp_path)
+    out, wanted = Path("digits"), ("--methods", "cross_entropy", "--equal")
+    assert compare(out, *wanted, "--noise", "sym:0.50", "--seeds", "0")[0] == 0
+    kept = out / "cells" / "cross_entropy" / "sym-0.5" / "seed-0" / "metrics.csv"
     written = kept.stat().st_mtime_ns
-    code, output = compare(tmp_path, *wanted, "--noise", "sym:.5,sym:0.5", "--seeds", "0,1")
+    code, output = compare(out, *wanted, "--noise", "sym:.5,sym:0.5", "--seeds", "0,1")
     assert code == 0, output
     assert "--equal: every method has the preset's common epochs" in " ".join(output.split())
     assert kept.stat().st_mtime_ns == written
-    assert len(pd.read_csv(tmp_path / "cells.csv")) == 2
-    page = re.sub("</?span[^>]*>", "", (tmp_path / "compare.html").read_text(encoding="utf-8"))
+    assert len(pd.read_csv(out / "cells.csv")) == 2
+    page = re.sub("</?span[^>]*>", "", (out / "compare.html").read_text(encoding="utf-8"))
     again = "--noise sym:.5,sym:0.5 --seeds 0,1 --set epochs=2"
-    assert f"csot compare digits --methods cross_entropy --out {tmp_path} {again}" in page
+    assert f"csot compare digits --methods cross_entropy --out {out} {again}" in page
 
 
 def test_a_sweep_goes_on_and_is_tabled(tmp_path: Path) -> None:

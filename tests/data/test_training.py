@@ -14,6 +14,8 @@ from csot.data import Columns, DataError
 from csot.data.datasets.core.dataset_registry import (
     TestSet,
     TrainingData,
+    as_text,
+    data_path,
     fair_shares,
     read_training_data,
 )
@@ -47,6 +49,20 @@ def test_digits() -> None:
     assert data.std is not None
     assert float(scaled.mean()) == pytest.approx(data.mean[0], abs=1e-4)
     assert float(scaled.std()) == pytest.approx(data.std[0], abs=1e-4)
+
+
+def test_a_name_stands_for_its_data_set_beside_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the results of `csot compare digits --out digits`."""
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(UserWarning, match=r"write \./digits for the path"):
+        assert len(read_training_data("digits")) == 1347
+    for path in ("./digits", Path("digits")):
+        assert data_path(path) == data_path(as_text(path)) == Path("digits")
+        with pytest.raises(DataError, match="no image"):
+            read_training_data(path)
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,15 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+SEPARATED = r"(?<=[_/:;-])(?=\w)|(?<=[.,])(?=[^\W\d])|(?<=[^\d][.,])(?=\d)"
+
+
 def breakable(name: str) -> Markup:
-    """A name as HTML that may go on in a new line after a separator, but not in mid-word."""
-    return Markup("<wbr>").join(re.split(r"(?<=[_/.,:;-])(?=\w)", name))
+    """A name as HTML that may go on in a new line after a separator, but not in mid-word.
+
+    Points and commas inside numbers are not separators.
+    """
+    return Markup("<wbr>").join(re.split(SEPARATED, name))
 
 
 def is_unicode(text: str) -> bool:

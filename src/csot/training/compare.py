@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from csot.data.datasets.core.dataset_registry import data_path
 from csot.data.noise import parse_noise
 from csot.data.readers.labelled_table import Columns
 from csot.figures import Comparison, write_comparison
@@ -320,7 +321,7 @@ def is_finished(folder: Path) -> bool:
 
 def read_content(config: RunConfig, source: Source, folder: Path) -> str | None:
     """The digest of ids, labels and classes as they are now; None for a data set with a name."""
-    if not Path(config.data).exists():
+    if data_path(config.data) is None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

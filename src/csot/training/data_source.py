@@ -12,7 +12,7 @@ from typing import Any
 
 from csot._core.errors import DataError
 from csot._core.text import canonical_noise
-from csot.data.datasets.core.dataset_registry import read_training_data
+from csot.data.datasets.core.dataset_registry import data_path, read_training_data
 from csot.data.readers.labelled_table import Columns
 from csot.data.readers.verified import FilesLike, as_paths
 from csot.data.types import TrainingData
@@ -85,10 +85,10 @@ def read_source(config: RunConfig, source: Source) -> TrainingData:
     """Read the data that a configuration names, as its network wants it."""
     name, size = config.training.network.name, config.dataset.image_size
     wanted = wanted_inputs(name) if is_pretrained(name) else None
-    if wanted is not None and Path(config.data).exists():
+    if wanted is not None and data_path(config.data) is not None:
         size = size or wanted.side
     data = read_training_data(
-        config.data if not Path(config.data).exists() else Path(config.data),
+        config.data,
         data_dir=source.data_dir,
         test=source.test,
         columns=source.columns,

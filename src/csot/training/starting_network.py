@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from csot._core.errors import DataError
+from csot.data.datasets.core.dataset_registry import data_path
 from csot.data.readers.labelled_table import Columns
 from csot.embed import images as image_models
 from csot.embed import texts as text_models
@@ -90,8 +91,8 @@ def choose_start(
             raise DataError(f"`backbone` {backbone} and network.name are both given: drop one")
         refuse_frozen(frozen, "network.name is given; name a pretrained network with `backbone`")
         return Start(own)
-    path = Path(data)
-    medium = medium_of(path, columns) if path.exists() else "name"
+    path = data_path(data)
+    medium = medium_of(path, columns) if path is not None and path.exists() else "name"
     if medium == "texts":
         if frozen is not True:
             refuse_frozen(frozen, "texts are trained on as features, which stay as they are")

@@ -11,6 +11,7 @@ import pandas as pd
 from torch import Tensor, nn
 
 from csot._core.files import refuse_overlap
+from csot.data.datasets.core.dataset_registry import as_text, data_path
 from csot.data.noise import NoisyLabels, parse_noise
 from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
@@ -136,7 +137,7 @@ def train(
     >>> run.summary["test_accuracy_last"]                            # doctest: +SKIP
     """
     source, progress = source or Source(), progress or Progress()
-    name = data.name if isinstance(data, TrainingData) else str(data)
+    name = data.name if isinstance(data, TrainingData) else as_text(data)
     start = Start(preset or preset_for(name))
     module = None
     if isinstance(backbone, nn.Module):
@@ -208,8 +209,9 @@ def train_configured(
 
     With `ask_cleaner` the summary says whether `csot clean` predicts held-out labels better.
     """
-    if data is None and Path(config.data).exists():
-        refuse_overlap(Path(config.data), Path(out))
+    path = data_path(config.data)
+    if data is None and path is not None:
+        refuse_overlap(path, Path(out))
     folder = RunFolder(Path(out))
     writers: list[Callable[[list[dict[str, float]]], None]] = [folder.write_metrics]
     if tensorboard:

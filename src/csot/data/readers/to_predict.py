@@ -10,7 +10,11 @@ import torch
 
 from csot._core.errors import DataError, listed, nearest
 from csot.data.columns import TableFeatures
-from csot.data.datasets.core.dataset_registry import dataset_names, read_training_data
+from csot.data.datasets.core.dataset_registry import (
+    data_path,
+    dataset_names,
+    read_training_data,
+)
 from csot.data.labels import encode
 from csot.data.readers.arrays import is_array_folder
 from csot.data.readers.labelled_table import Columns
@@ -52,10 +56,11 @@ def read_inputs(
     allow_outside: bool = False,
 ) -> Inputs:
     """A name stands for its test set; else `data` is the path of images, a table or arrays."""
-    path, names = Path(data), dataset_names()
-    if str(data) in names and not path.exists():
+    path = data_path(data)
+    if path is None:
         found = _named(str(data), wanted, data_dir, allow_outside)
     elif not path.exists():
+        names = dataset_names()
         raise DataError(
             f"{data} is neither a path nor one of {listed(names, len(names))}"
             f"{nearest(str(data), names)}"

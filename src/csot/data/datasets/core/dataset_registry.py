@@ -7,6 +7,7 @@ To add a data set, add a file with `NAMES` and `read` to `data/datasets/`, such 
 from __future__ import annotations
 
 import pkgutil
+import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -45,6 +46,20 @@ def dataset_names() -> list[str]:
     return sorted(readers(), key=lambda name: name != FIRST)
 
 
+def data_path(data: str | Path) -> Path | None:
+    """The path that `data` stands for, which need not exist; None for the name of a data set.
+
+    A name stands for its data set even where a file or folder is called the same: `./digits` is the
+    folder, and so is `Path("digits")`.
+    """
+    return None if isinstance(data, str) and data in readers() else Path(data)
+
+
+def as_text(data: str | Path) -> str:
+    """`data` as a text that `data_path` understands alike."""
+    return f"./{data}" if isinstance(data, Path) and str(data) in readers() else str(data)
+
+
 def read_training_data(
     data: str | Path,
     *,
@@ -67,15 +82,22 @@ def read_training_data(
     data folder are read only with `allow_outside`. Scaled images of a path are kept in `cache`.
     With `whole` training images that are files are not cut to squares, see `ImageFiles`.
     """
-    path = Path(data)
+    path = data_path(data)
     columns = None if columns == Columns() else columns
-    if isinstance(data, str) and data in readers():
+    if path is None:
+        name = str(data)
         given = {"`test`": test, "the columns": columns, "`root`": root}
         for parameter, value in given.items():
             if value is not None:
                 raise DataError(f"{data} brings its own test set and labels: drop {parameter}")
         request = DatasetRequest(data_dir or DATA_DIR, download, image_size, allow_outside, whole)
-        found = readers()[data](data, request)
+        if Path(name).exists():
+            warnings.warn(
+                f"{name} is read as the data set of that name; write ./{name} for the path",
+                UserWarning,
+                stacklevel=2,
+            )
+        found = readers()[name](name, request)
     elif path.exists():
         found = read_path(path, test, columns, root, image_size, allow_outside, cache)
     else:
