@@ -356,6 +356,13 @@ def test_the_interval_contains_the_rate(trusted: bool, error: float) -> None:
         assert judgement.explanation.doubt == module.LEAST_DOUBT
 
 
+def test_a_noise_matrix_with_hardly_any_noise_does_not_exclude_zero() -> None:
+    problem = make_problem(50_000, 4, seed=0, error=5e-4)
+    low, high = judge(problem).noise_rate_interval
+    assert low == 0.0
+    assert high > 0.0
+
+
 @pytest.mark.parametrize("doubt", [0.0, 0.5, 1.0])
 def test_verified_rows_narrow_the_interval_around_the_truth(doubt: float) -> None:
     problem = make_problem(3000, 4, seed=5, error=0.05, missing=0.0)

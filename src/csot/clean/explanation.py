@@ -58,6 +58,8 @@ keeping some trust in the labels loses less than having none."""
 FLAG_DEVIATION = 0.35
 """How far off the position may be when labels are flagged. Wider, as a wrong label that is never
 looked at is lost, and a right one costs a glance."""
+LEAST_RATE_ERROR = 0.001
+"""Smallest error that is assumed of a noise rate."""
 GRID = 31
 LEAST_PRIOR_ROWS = 0.2
 """Weight of a stratum's prior, in rows, however far the explanations differ."""
@@ -422,8 +424,14 @@ def _quantiles(
 
 
 def _widened(low: float, high: float, rows: int) -> tuple[float, float]:
-    """By two standard errors of a share of so many rows, and a twentieth for T itself."""
-    below, above = (two_errors(share, rows) + 0.05 * share for share in (low, high))
+    """By two standard errors of a share of so many rows, and the error of T itself.
+
+    That is taken for a twentieth of the share, and for at least `LEAST_RATE_ERROR`: a matrix
+    of a set without errors has rates of some 1e-5, which must not exclude zero.
+    """
+    below, above = (
+        two_errors(share, rows) + max(0.05 * share, LEAST_RATE_ERROR) for share in (low, high)
+    )
     return max(0.0, low - below), min(1.0, high + above)
 
 
