@@ -19,6 +19,7 @@ from csot.data.samples import InMemory
 from csot.methods.core.contract import Judgement, Split
 from csot.runs.findings import check_findings
 from csot.runs.summary import measured_accuracies
+from csot.training.batch_loading import prefetch
 from csot.training.config import (
     OptimiserConfig,
     RunConfig,
@@ -34,7 +35,8 @@ from csot.training.from_config import (
     mean_and_spread,
     rows_to_train_on,
 )
-from csot.training.loop import Record, best_epoch, prefetch, selection_key
+from csot.training.loop import best_epoch, selection_key
+from csot.training.progress import Record
 from csot.training.results import (
     accuracies,
     estimated_noise_matrix,

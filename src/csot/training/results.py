@@ -32,7 +32,8 @@ from csot.runs.truth import write_truth
 from csot.training.cleaner_comparison import AgainstCleaner
 from csot.training.config import RunConfig
 from csot.training.label_knowledge import CleanedRun, compare_predictions, disagreeing
-from csot.training.loop import Finished, Record
+from csot.training.loop import Finished
+from csot.training.progress import Record
 from csot.training.run_folder import IMAGES, RunFolder
 
 PICTURES = 5000

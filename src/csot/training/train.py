@@ -32,8 +32,9 @@ from csot.training.data_source import (
 )
 from csot.training.embedded_data import read_pending
 from csot.training.from_config import IN_MEMORY, generator_for
-from csot.training.loop import Progress, run_loop
+from csot.training.loop import run_loop
 from csot.training.presets import make_config, preset_for
+from csot.training.progress import Progress
 from csot.training.results import write_results
 from csot.training.run_folder import RunFolder, is_first_process, snapshot_writer
 from csot.training.starting_network import Start, choose_start, refuse_frozen
