@@ -22,7 +22,7 @@ from csot.data.readers.to_predict import Inputs
 from csot.data.readers.training import to_float32
 from csot.data.samples import ImageFiles, InMemory, Samples, read_square
 from csot.runs import Run
-from csot.runs.exports import SHOWN_CLASSES, Predicted
+from csot.runs.predicted import SHOWN_CLASSES, Predicted
 from csot.training.predict import Predictor, Which
 
 Probabilities: TypeAlias = npt.NDArray[np.float32]

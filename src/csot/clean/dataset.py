@@ -31,7 +31,6 @@ from csot.embed.preparation import (
 )
 from csot.report import write_report
 from csot.runs import Run
-from csot.runs.exports import Predicted
 from csot.runs.findings import (
     CONFIDENCE,
     CORRECTED,
@@ -42,6 +41,7 @@ from csot.runs.findings import (
     suspicion_order,
 )
 from csot.runs.noise import NoiseEstimate
+from csot.runs.predicted import Predicted
 
 SHOWN_ROWS = 5
 """In a notebook."""

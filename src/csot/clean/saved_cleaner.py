@@ -28,7 +28,7 @@ from csot.embed.preparation import (
     plan_embedding,
 )
 from csot.runs import Run
-from csot.runs.exports import Predicted
+from csot.runs.predicted import Predicted
 
 DESCRIPTIONS = {
     "images": "images",

@@ -135,3 +135,8 @@ def _refuse(frame: pd.DataFrame, bad: Any, column: str, what: str) -> None:
             f"{column} {what} in {len(rows)} of {len(frame)} rows, "
             f"first {value!r} at id {frame.index[rows[0]]!r}"
         )
+
+
+def all_labels(findings: pd.DataFrame) -> list[Any]:
+    """Every label that occurs, once."""
+    return list(dict.fromkeys(label for name in LABEL_COLUMNS for label in findings[name].tolist()))

@@ -1,6 +1,6 @@
 """Train on noisy labels: configuration, the loop, checkpoints, evaluation, results, comparison."""
 
-from csot.runs.exports import Predicted as Predicted
+from csot.runs.predicted import Predicted as Predicted
 from csot.training.compare import compare as compare
 from csot.training.export import Exported as Exported
 from csot.training.export import export as export

@@ -22,7 +22,7 @@ from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Predictions
 from csot.runs import Run
-from csot.runs.run import MARKER
+from csot.runs.marker import MARKER
 from csot.runs.snapshots import Snapshot, clear_partials, clear_snapshots, write_snapshot
 from csot.runs.tables import write_csv
 from csot.training.checkpoint import Checkpoints

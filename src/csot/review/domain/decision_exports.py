@@ -21,8 +21,8 @@ from csot.review.domain.decision_log import FILE, Store
 from csot.review.domain.ledger import CODES, UNDECIDED, Ledger, Person, consensus, touched
 from csot.review.domain.run_catalogue import Bools, Catalogue, Ints, load_catalogue
 from csot.runs import Run
-from csot.runs.exports import image_path, medium_of, tasks
 from csot.runs.findings import CORRECTED, GIVEN
+from csot.runs.label_studio_tasks import image_path, shown_medium, tasks
 from csot.runs.run import LABEL_STUDIO
 from csot.runs.source import read_own_table
 from csot.runs.summary import dumps
@@ -221,7 +221,7 @@ def _studio_tasks(catalogue: Catalogue) -> list[dict[str, Any]]:
         raise ValueError(f"{path} is not a list of tasks: delete it, and it is made again")
     run = catalogue.run
     findings, samples = run.read_findings(), run.read_samples()
-    shown = samples if samples is not None and medium_of(samples) != "row" else None
+    shown = samples if samples is not None and shown_medium(samples) != "row" else None
     return tasks(
         findings,
         shown,
