@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from csot._core.threads import threads_for
+from csot.clean.cleaner_settings import check_settings, log_prior_ratio, seed_of
 from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
@@ -41,8 +37,9 @@ from csot.clean.inputs import (
 )
 from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import CsotRounds
-from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
+from csot.clean.model import MEMBERS, FittedModel, fit_model
 from csot.clean.persistence import load_state, save_state
+from csot.clean.stage_progress import StageProgress
 from csot.clean.verdicts import (
     ClassDistances,
     Rules,
@@ -52,11 +49,6 @@ from csot.clean.verdicts import (
 )
 from csot.runs.findings import GIVEN, NOTE, VERIFIED
 from csot.runs.noise import NoiseEstimate
-
-PREDICT_PRIORS = ("uniform", "estimated")
-DUPLICATES = ("group", "ignore")
-COHERENCE_SCALES = ("absolute", "classes")
-SHOW_PROGRESS_FROM = 5_000
 
 Result = TypeVar("Result")
 
@@ -186,7 +178,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         judged by a model that has seen its group.
         """
         encoded, locked = encode(y, verified)
-        self._check_settings()
+        check_settings(self.get_params(deep=False))
         check_same_index(
             X=X, y=y, pred_probs=pred_probs, sample_ids=sample_ids, verified=verified, groups=groups
         )
@@ -201,7 +193,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not units.varies.any():
             raise ValueError("features are the same in every row; nothing can be learned from them")
         self.classes_ = encoded.classes
-        features, seed = torch.from_numpy(units(rows, np.float32)), self._seed()
+        features, seed = torch.from_numpy(units(rows, np.float32)), seed_of(self.random_state)
         n_folds = self.n_folds or (10 if len(rows) < 2000 else 5)
         duplicates = Duplicates.none(len(rows))
         if self.duplicates == "group":
@@ -216,7 +208,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # on the cores that torch needs.
         quiet_blas = threadpool_limits(limits=1, user_api="blas")
         few = threads_for(rows.size)
-        with quiet_blas, few, _Stages(self.progress, len(rows)) as stages, torch.no_grad():
+        with quiet_blas, few, StageProgress(self.progress, len(rows)) as stages, torch.no_grad():
             model = fit_model(
                 features,
                 evidence,
@@ -362,46 +354,11 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""
-        ratio = self.model_.prior_ratio.clamp_min(1e-12).log()
-        return ratio + self._log_ratio_of_priors()
-
-    def _log_ratio_of_priors(self) -> torch.Tensor:
         learned = self.model_.class_prior.clamp_min(1e-12)
-        if not isinstance(self.predict_prior, str):
-            prior = checked_prior("predict_prior", self.predict_prior, self.classes_)
-            assert prior is not None
-            return prior.clamp_min(1e-12).log() - learned.log()
-        self._check_settings()
-        return -learned.log() if self.predict_prior == "uniform" else torch.zeros_like(learned)
-
-    def _seed(self) -> int:
-        if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
-            return int(check_random_state(self.random_state).randint(2**31 - 1))
-        return int(self.random_state)
-
-    def _check_settings(self) -> None:
-        members = [self.members] if isinstance(self.members, str) else self.members
-        unknown = [name for name in members if name not in MEMBERS]
-        if unknown or isinstance(self.members, str):
-            wrong = repr(unknown[0]) if unknown else f"{self.members!r}, not a tuple"
-            raise ValueError(f"members is or contains {wrong}; choose from {MEMBERS}")
-        if self.n_folds is not None and (
-            not isinstance(self.n_folds, Integral) or self.n_folds < 2
-        ):
-            raise ValueError(f"n_folds must be a whole number, at least 2, got {self.n_folds!r}")
-        if self.duplicates not in DUPLICATES:
-            raise ValueError(f"duplicates must be one of {DUPLICATES}, got {self.duplicates!r}")
-        if not isinstance(self.coherence, Real) or not 0 <= self.coherence < float("inf"):
-            raise ValueError(f"coherence must be a number of at least 0, got {self.coherence!r}")
-        if self.coherence_scale not in COHERENCE_SCALES:
-            raise ValueError(
-                f"coherence_scale must be one of {COHERENCE_SCALES}, got {self.coherence_scale!r}"
-            )
-        if isinstance(self.predict_prior, str) and self.predict_prior not in PREDICT_PRIORS:
-            raise ValueError(
-                f"predict_prior must be one of {PREDICT_PRIORS} or shares of the classes, got "
-                f"{self.predict_prior!r}"
-            )
+        ratio = self.model_.prior_ratio.clamp_min(1e-12).log()
+        if isinstance(self.predict_prior, str):
+            check_settings(self.get_params(deep=False))
+        return ratio + log_prior_ratio(self.predict_prior, learned, self.classes_)
 
     def _record(
         self,
@@ -448,37 +405,3 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.member_weights_ = model.weights
         self.log_likelihood_ = -model.loss
-
-
-class _Stages:
-    """Reports the stages of a fit: to a callable, or as a progress line on standard error."""
-
-    def __init__(self, wanted: bool | Callable[[str, int, int], None] | None, n_rows: int) -> None:
-        self._report = wanted if callable(wanted) else None
-        if wanted is None:
-            wanted = n_rows >= SHOW_PROGRESS_FROM and sys.stderr.isatty()
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=wanted is not True,
-        )
-        self._task = self._progress.add_task("reading", total=len(STAGES))
-
-    def begin(self, stage: str) -> None:
-        done = STAGES.index(stage)
-        if self._report is not None:
-            self._report(stage, done, len(STAGES))
-        self._progress.update(
-            self._task, completed=done, description=f"{stage} ({done + 1} of {len(STAGES)})"
-        )
-
-    def __enter__(self) -> _Stages:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> Literal[False]:
-        self._progress.stop()
-        return False
