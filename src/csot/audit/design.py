@@ -20,6 +20,7 @@ from csot.runs.findings import (
     PREDICTED,
     SCORE,
     VERIFIED,
+    number_labels,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -63,16 +64,10 @@ def population_of(findings: pd.DataFrame) -> tuple[Population, list[Any]]:
     """
     check_findings(findings[[name for name in FINDINGS_COLUMNS if name in findings]])
     numbers: dict[Any, int] = {}
-
-    def codes(column: str) -> Ints:
-        found, labels = pd.factorize(findings[column].astype(object))
-        known = [numbers.setdefault(label, len(numbers)) for label in labels.tolist()]
-        return np.array([*known, -1], dtype=np.int64)[found]
-
     population = Population(
-        given=codes(GIVEN),
-        predicted=codes(PREDICTED),
-        corrected=codes(CORRECTED),
+        given=number_labels(findings[GIVEN], numbers),
+        predicted=number_labels(findings[PREDICTED], numbers),
+        corrected=number_labels(findings[CORRECTED], numbers),
         issue=findings[IS_ISSUE].to_numpy(dtype=np.bool_),
         score=findings[SCORE].to_numpy(dtype=np.float64),
         known=(findings[NOTE] == VERIFIED).to_numpy(dtype=np.bool_),

@@ -32,7 +32,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     if settings["duplicates"] not in DUPLICATES:
         raise ValueError(f"duplicates must be one of {DUPLICATES}, got {settings['duplicates']!r}")
     coherence, scale = settings["coherence"], settings["coherence_scale"]
-    if not isinstance(coherence, Real) or not 0 <= coherence < float("inf"):
+    if not isinstance(coherence, Real) or not 0 <= float(coherence) < float("inf"):
         raise ValueError(f"coherence must be a number of at least 0, got {coherence!r}")
     if scale not in COHERENCE_SCALES:
         raise ValueError(f"coherence_scale must be one of {COHERENCE_SCALES}, got {scale!r}")

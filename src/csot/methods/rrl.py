@@ -192,8 +192,7 @@ class Rrl(Method):
     def split(self) -> Split | None:
         if not bool(self.has_split):
             return None
-        kept = self.labels == self.context.labels
-        return Split(self.clean & kept, self.clean & ~kept, self.labels)
+        return Split.from_labels(self.labels, self.clean, self.context.labels)
 
     def judge(self) -> Judgement:
         """Judge by soft labels of a last vote among all rows."""

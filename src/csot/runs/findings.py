@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -135,6 +136,20 @@ def _refuse(frame: pd.DataFrame, bad: Any, column: str, what: str) -> None:
             f"{column} {what} in {len(rows)} of {len(frame)} rows, "
             f"first {value!r} at id {frame.index[rows[0]]!r}"
         )
+
+
+def number_labels(
+    labels: pd.Series[Any],
+    numbers: dict[Any, int],
+    name: Callable[[Any], Any] = lambda label: label,
+) -> npt.NDArray[np.int64]:
+    """Class numbers (N,), -1 where there is no label.
+
+    A class that `numbers` lacks, by the `name` of its label, is added with the next number.
+    """
+    positions, found = pd.factorize(labels.astype(object))
+    known = [numbers.setdefault(name(label), len(numbers)) for label in found.tolist()]
+    return np.array([*known, -1], dtype=np.int64)[positions]
 
 
 def all_labels(findings: pd.DataFrame) -> list[Any]:

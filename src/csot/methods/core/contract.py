@@ -258,6 +258,12 @@ class Split:
     corrected: Tensor
     labels: Tensor
 
+    @classmethod
+    def from_labels(cls, labels: Tensor, chosen: Tensor, given: Tensor) -> Split:
+        """Split the `chosen` rows, (N,) bool, by whether their label is the given one."""
+        kept = labels == given
+        return cls(chosen & kept, chosen & ~kept, labels)
+
 
 class Method(nn.Module, ABC):
     """Base class of all methods. The name of a method is the name of its file.
