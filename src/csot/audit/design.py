@@ -58,7 +58,7 @@ class Population:
 
 
 def population_of(findings: pd.DataFrame) -> tuple[Population, list[Any]]:
-    """From a findings table, and the classes in the order of their numbers.
+    """Read a findings table; also returns the classes in the order of their numbers.
 
     Further columns, such as those of `find_label_issues`, are allowed.
     """
@@ -150,7 +150,7 @@ def draw_plan(population: Population, n_rows: int, seed: int) -> AuditPlan:
 
 
 def make_strata(population: Population) -> tuple[tuple[Stratum, ...], Ints]:
-    """The strata, and that of each row (N,); -1 for rows that cannot be drawn."""
+    """The strata, and the stratum of each row (N,), -1 for rows that cannot be drawn."""
     open_ = population.open
     if not open_.any():
         raise ValueError("findings has no row to audit: all are unlabelled or verified before")

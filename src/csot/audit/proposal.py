@@ -39,9 +39,9 @@ class AuditResult:
     noise_rate: Estimate
     """Given labels that are wrong."""
     issue_precision: Estimate | None
-    """Of the rows with `is_label_issue`, those whose given label is wrong."""
+    """Share of the rows with `is_label_issue` whose given label is wrong."""
     correction_precision: Estimate | None
-    """Of the rows whose label the run changes, those that become right."""
+    """Share of the changed labels that become right."""
     right_before: Estimate
     """Given labels that are right."""
     right_after: Estimate
@@ -136,7 +136,7 @@ class Audit:
     plan: AuditPlan
     population: Population
     index: pd.Index[Any]
-    """Of the findings, (N,)."""
+    """Index of the findings, (N,)."""
     classes: list[Any]
 
     def __len__(self) -> int:
@@ -149,7 +149,7 @@ class Audit:
 
     @property
     def table(self) -> pd.DataFrame:
-        """By id: `position`, `stratum`, `inclusion_probability`, and its inverse, `weight`.
+        """Table by id: `position`, `stratum`, `inclusion_probability`, and its inverse, `weight`.
 
         `order` counts from 1.
         """
@@ -240,6 +240,6 @@ def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: in
 
 
 def describe(plan: AuditPlan, stratum: int) -> str:
-    """Such as `doubted 0.21-0.48`: what the run did, and the range of the score."""
+    """Describe a stratum by what the run did and the range of scores: `doubted 0.21-0.48`."""
     found = plan.strata[stratum]
     return f"{found.group} {found.low:.2f}-{found.high:.2f}"

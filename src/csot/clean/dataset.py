@@ -44,7 +44,7 @@ from csot.runs.noise import NoiseEstimate
 from csot.runs.predicted import Predicted
 
 SHOWN_ROWS = 5
-"""In a notebook."""
+"""Number of rows that a notebook shows."""
 
 
 class CleanRun(Run):

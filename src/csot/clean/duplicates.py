@@ -44,7 +44,7 @@ LARGEST_SHARE = 0.01
 """Groups of more rows than this share, and more than K, are not formed: they are chains, or a
 common value such as a blank image."""
 SEARCHED_COLUMNS = 64
-"""In wider tables, rows are not equal by rounding."""
+"""Most columns searched; rows of wider tables are not equal by rounding."""
 BLOCKS = 8
 """Blocks of columns that are hashed separately; half of them against the other half."""
 ROWS_AT_A_TIME = 4096
@@ -231,7 +231,7 @@ def _at_most(limit: int, group: Integers) -> Integers:
 
 
 def _spare_classes(group: Integers, labels: Integers) -> Integers:
-    """Without the groups that hold every row of some class."""
+    """Dissolve groups that hold every row of some class."""
     present = labels >= 0
     if not present.any():
         return group

@@ -87,7 +87,7 @@ class FittedModel:
         return self.basis.coordinates(self.scale(features))
 
     def logits(self, features: Tensor) -> Tensor:
-        """Of what is perceived in new rows, under the training rows' class prior."""
+        """Logits of the perceived class of new rows, under the class prior of the training rows."""
         rows = self.scale(features)
         total = rows.new_zeros(len(rows), len(self.noise))
         for weight, predictor in self.predictors:

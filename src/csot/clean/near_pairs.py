@@ -101,7 +101,7 @@ def _across(rows: Tensor, radius: Tensor, generator: torch.Generator) -> list[Te
 
 
 def _narrowed(rows: Tensor, generator: torch.Generator) -> Tensor:
-    """At most DIMENSIONS columns that keep distances, centred so that rounding is small."""
+    """Project to at most DIMENSIONS columns that keep distances; centred to reduce rounding."""
     rows = rows - rows.mean(0)
     if rows.shape[1] <= DIMENSIONS:
         return rows
@@ -145,6 +145,6 @@ def _squared_distances(rows: Tensor) -> Tensor:
 
 
 def _distances(rows: Tensor, pairs: Tensor) -> Tensor:
-    """Of the pairs (2, P), by their differences."""
+    """Distances of the pairs (2, P), computed from differences."""
     parts = [(rows[p[0]] - rows[p[1]]).norm(dim=1) for p in torch.split(pairs, 4096, 1)]
     return torch.cat(parts) if parts else rows.new_empty(0)

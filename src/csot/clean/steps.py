@@ -50,7 +50,7 @@ class CleaningRequest:
     data: Path | None
     """None for data in memory."""
     frame: Any
-    """Of data in memory: a table, or features and labels by name."""
+    """Data in memory: a table, or features and labels by name."""
     out: Path
     columns: Columns
     root: Path | None
@@ -262,7 +262,7 @@ def _settings(
     planned: PlannedEmbedding | None,
     verified: Labels | None,
 ) -> dict[str, object]:
-    """What was asked for, for the summary."""
+    """The arguments, for the summary."""
     return {
         "label": request.columns.label,
         "text": request.columns.text,

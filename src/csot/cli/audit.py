@@ -26,7 +26,7 @@ SHARES = {
     "right_before": "labels right as given",
     "right_after": "labels right after correction",
 }
-"""Of an `AuditResult`, in words."""
+"""Shares of an `AuditResult`, in words."""
 
 
 def audit(

@@ -125,7 +125,7 @@ class TrainingData:
     superclasses: Tensor | None = None
     """int64 (C,): the coarse class of each class."""
     mean: tuple[float, ...] | None = None
-    """Of the pixels in [0, 1], one per channel; None for features."""
+    """Mean of the pixels in [0, 1], per channel; None for features."""
     std: tuple[float, ...] | None = None
     root: Path | None = None
     """The folder of the image files; None for arrays."""
@@ -134,7 +134,7 @@ class TrainingData:
     table_features: TableFeatures | None = None
     """How the columns of a table became features."""
     uses: str | None = None
-    """In words: which columns of a table are used, and which are ignored and why."""
+    """A sentence: which columns of a table are used, and which are ignored and why."""
     prepared: dict[str, Any] | None = None
     """How images or texts became features: `csot.embed.Preparation.as_dict`."""
     votes: pd.DataFrame | None = None

@@ -170,7 +170,7 @@ class Rrl(Method):
         }
 
     def _error(self, features: Tensor) -> Tensor:
-        """Of the projection before it is normalised: a unit vector has lost the length of v."""
+        """Reconstruction error, before normalisation: a unit vector has lost the length of v."""
         error: Tensor = self.decoder(self.head(features)).relu() - features
         return error.square().mean()
 

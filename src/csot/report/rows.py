@@ -153,7 +153,7 @@ def suspicion_order(coded: Coded) -> Ints:
 
 
 def select_rows(coded: Coded, max_rows: int, odd: Oddities | None = None) -> Ints:
-    """At most `max_rows` rows, the most suspicious first.
+    """Select at most `max_rows` rows, the most suspicious first.
 
     Conflicts are always shown, up to a quarter of all; then come the first rows of each pair of
     labels, of the uncertain, of the rows without a label and of those with a note. The rest, at

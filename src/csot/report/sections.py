@@ -143,7 +143,7 @@ def odd_section(coded: Coded, odd: Oddities) -> OddSection:
 
 
 def odd_data(odd: Oddities, rows: Ints) -> dict[str, Any]:
-    """For the script: the kinds of each of the rows shown as bits, and positions among them."""
+    """Data for the script: the kinds of each row shown as bits, and positions among them."""
     place = {row: position for position, row in enumerate(rows.tolist())}
     kinds = np.zeros(len(rows), dtype=np.int64)
     for bit, kind in enumerate(KINDS):

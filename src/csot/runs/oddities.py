@@ -63,7 +63,7 @@ class Twins:
 
 
 def find_oddities(run: Run, ids: pd.Index, given: Ints, notes: Sequence[str]) -> Oddities:
-    """Of the rows `ids`; `given` holds class numbers, -1 where there is no label."""
+    """Find what is odd among the rows `ids`; `given` holds class numbers, -1 for no label."""
     groups = run.read_duplicates()
     group = np.full(len(ids), -1, dtype=np.int64)
     if groups is not None:

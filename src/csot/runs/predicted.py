@@ -16,7 +16,7 @@ from csot.runs.findings import CONFIDENCE, PREDICTED
 from csot.runs.tables import write_csv, write_parquet
 
 SHOWN_ROWS, SHOWN_CLASSES = 5, 6
-"""In a notebook, and in the representation."""
+"""Rows that a notebook shows, and classes that the representation names."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -57,7 +57,7 @@ def quoted(name: object) -> str:
 
 
 def share(probability: float) -> str:
-    """In whole per cent; no model is certain."""
+    """Format a probability in whole per cent; no model is certain."""
     return SHARES[int(_shares(np.array([probability]))[0])]
 
 

@@ -132,7 +132,7 @@ class Recipe:
     machine: Mapping[str, Any] | None = None
     equal: bool = False
     words: str = ""
-    """For the terminal: what all runs start from."""
+    """What all runs start from, for the terminal."""
 
     def config(self, cell: ComparisonCell) -> RunConfig:
         method, _, letter = cell.method.partition("@")

@@ -214,7 +214,7 @@ def torch_bytes(program: torch.export.ExportedProgram, inputs: Tensor) -> tuple[
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the exporters of torch say about themselves."""
+    """Silence the messages of the torch exporters."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

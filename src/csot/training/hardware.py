@@ -45,7 +45,7 @@ def start_fabric(config: RunConfig) -> Fabric:
 
 
 def choose_precision(machine: MachineConfig) -> Literal["32-true", "16-mixed", "bf16-mixed"]:
-    """As asked for; "auto" is mixed precision on a GPU."""
+    """The configured precision; "auto" is mixed precision on a GPU."""
     if machine.precision != "auto":
         return machine.precision
     if machine.accelerator not in ("auto", "cuda", "gpu") or not torch.cuda.is_available():

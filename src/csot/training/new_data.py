@@ -53,7 +53,7 @@ class RunInputs:
 
     @staticmethod
     def of(run: Path, facts: InputFacts, embedder: str | None = None) -> RunInputs:
-        """By inputs.yaml; an error names the file."""
+        """Read inputs.yaml; an error names the file."""
         prepared = None
         with naming(run / INPUTS, "a description of the inputs", "train it again"):
             table = None if facts.table is None else TableFeatures.from_dict(facts.table)

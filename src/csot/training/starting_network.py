@@ -49,7 +49,7 @@ class Start:
     preset: str | None
     settings: dict[str, Any] = field(default_factory=dict)
     words: str = ""
-    """For the terminal: what was chosen, and what to say for another choice."""
+    """Message for the terminal: what was chosen, and how to choose otherwise."""
     precision: str | None = None
     """Unless the user names one."""
 

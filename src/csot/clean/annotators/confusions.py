@@ -34,7 +34,7 @@ NEGLIGIBLE = 1e-6
 """Expected votes below which a cell is left out of the evidence: with many classes, most are."""
 NEWTON_STEPS = 5
 LEAST_VARIANCE = 0.1
-"""Of tau^2 and sigma^2: annotators are never all alike, and EM takes long to find that they are."""
+"""Lower bound of tau^2 and sigma^2: annotators always differ, and EM is slow to reach zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class Strengths(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Confusions:
-    """The matrices T_a, as far as votes need them."""
+    """The matrices T_a, stored as the entries that the votes need."""
 
     common: Floats
     """T (C, C)."""

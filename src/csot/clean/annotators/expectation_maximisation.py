@@ -34,7 +34,7 @@ STRENGTH_ROUNDS = (2, 5, 9)
 could keep EM from settling."""
 SHARPNESS = (0.05, 20.0)
 PRIOR_WEIGHT = 10.0
-"""Of the priors log g, log w_k ~ N(0, 1 / PRIOR_WEIGHT): as much as about ten samples."""
+"""Precision of the priors log g, log w_k ~ N(0, 1 / PRIOR_WEIGHT): that of about ten samples."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ def _strength(right: Floats, unclear: Floats, n: Floats, mean: float) -> float:
 
 
 def _mean(votes: Votes, values: npt.NDArray[np.bool_], n: Floats) -> Floats:
-    """Of the votes of each annotator; NaN without a vote."""
+    """Mean over the votes of each annotator; NaN without a vote."""
     total = np.bincount(votes.annotator, values.astype(np.float64), minlength=len(n))
     return _ratio(total, n)
 

@@ -109,7 +109,7 @@ def _never_empty(name: str, values: Floats, kind: Kind) -> Kind | Ignored:
 def _written_number(
     column: pd.Series[Any], present: list[str], name: str, where: str
 ) -> Kind | None:
-    """Text that reads as numbers, but for a few cells, of which a warning tells."""
+    """Text that reads as numbers, except for a few cells, which a warning names."""
     decimal = cells.decimal_sign(present)
     numbers = cells.to_numbers(column, decimal)
     stray = [

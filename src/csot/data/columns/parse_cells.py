@@ -28,7 +28,7 @@ GROUPED = {
     ".": re.compile(rf"(?:\d{{1,3}}(?:[,{SPACES}]\d{{3}})+|\d*)(?:\.\d*)?"),
     ",": re.compile(rf"(?:\d{{1,3}}(?:[.{SPACES}]\d{{3}})+|\d*)(?:,\d*)?"),
 }
-"""By the decimal sign: digits in groups of three, or ungrouped."""
+"""Patterns by decimal sign: digits in groups of three, or ungrouped."""
 ISO = "ISO8601"
 DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")
 WRITTEN = ("%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")

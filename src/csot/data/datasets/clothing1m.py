@@ -29,7 +29,7 @@ from csot.data.types import DatasetRequest, TestSet, TrainingData
 
 CLASSES = 14
 SIZE = 256
-"""Shorter side and square, of which 224 x 224 pixels are cut by the views."""
+"""Side of the square images in pixels, from which views cut 224 x 224."""
 MEAN, STD = (0.6959, 0.6537, 0.6371), (0.3113, 0.3192, 0.3214)
 PREFIX = "images/"
 PLACE = "https://github.com/Cysu/noisy_label"
@@ -83,7 +83,7 @@ def read_clothing1m(
 
 
 def _places(data_dir: Path) -> tuple[Path, Path]:
-    """The folder of `images/`, and that of the text files."""
+    """The folder that holds `images/`, and the folder of the text files."""
     listing = "noisy_train_key_list.txt"
     for root in (data_dir, data_dir / "clothing1m"):
         for texts in (root, root / "annotations"):

@@ -30,7 +30,7 @@ from csot.data.types import IMAGENET_MEAN, IMAGENET_STD, DatasetRequest, TestSet
 
 CLASSES, ALL_CLASSES = 50, 1000
 SIZE = 320
-"""Shorter side and square, of which 299 x 299 pixels are cut by the views."""
+"""Side of the square images in pixels, from which views cut 299 x 299."""
 PLACE = "https://data.vision.ee.ethz.ch/cvl/webvision/dataset2017.html"
 IMAGENET_FOLDERS = ("imagenet/val", "Imagenet_val", "imagenet_val", "ILSVRC2012_img_val")
 

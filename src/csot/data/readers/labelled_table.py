@@ -34,7 +34,7 @@ class Columns:
     group: str | None = None
     features: Sequence[str] | None = None
     annotator: str | None = None
-    """With it, a row is one annotator's vote, and a sample may have several rows."""
+    """Column of annotators: a row is then one vote, and a sample may have several rows."""
 
     @property
     def named(self) -> set[str | None]:

@@ -136,7 +136,7 @@ def _draw_links(
 def _draw_samples(
     axis: Axes, at: pd.DataFrame, linked: npt.NDArray[np.bool_], theme: Theme
 ) -> None:
-    """By true class, else by given; faint where no line begins."""
+    """Draw dots coloured by true class, else by given class; faint where no line begins."""
     classes = at["true"].where(at["true"] >= 0, at["given"]).tolist()
     colours = np.array([theme.class_colour(int(k)) if k >= 0 else theme.faint for k in classes])
     for shown, alpha in ((linked, 1.0), (~linked, 0.35)):

@@ -40,7 +40,7 @@ REPEATS = 3
 LONG = 10.0
 """Seconds from which one measurement is enough."""
 QUICK_SECONDS = 1.0
-"""Of a quick measurement."""
+"""Time limit of a quick measurement."""
 FEWEST, LEAD = 5, 2
 """A quick measurement times at least so many iterations, beyond so many."""
 LARGEST = 1 << 20

@@ -159,7 +159,7 @@ def label_studio_json(
 
 
 def write_verified(catalogue: Catalogue, people: Mapping[str, Person]) -> Path:
-    """Only what `csot clean --verified` reads."""
+    """Write the file that `csot clean --verified` reads."""
     found = outcome(catalogue, people, seen_only=False)
     return _write(catalogue, VERIFIED_FILE, verified_csv(catalogue, found)[0])
 
@@ -269,7 +269,7 @@ def _annotation(
 
 @dataclass(frozen=True)
 class Decisions:
-    """By the id of the row. Labels that were verified before the run are among them."""
+    """Decisions by id, including labels that were verified before the run."""
 
     labels: dict[str, str]
     """What reviewers agreed on."""

@@ -39,7 +39,7 @@ class Filter:
     order: str = "score"
 
     def query(self, **others: Any) -> str:
-        """As in an address, without what is at its default."""
+        """Query string of an address, without defaults."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         kept = {name: value for name, value in own.items() if value != getattr(Filter(), name)}
         return urlencode({**kept, **{k: v for k, v in others.items() if v is not None}})
@@ -114,7 +114,7 @@ class Selector:
             return self._kept[key]
 
     def rows(self, wanted: Filter, person: Person) -> Ints:
-        """In order, only those whose decision fits."""
+        """Rows in order, only those whose decision fits."""
         rows = self.ordered(wanted).rows
         return rows[_fits(wanted, person)[rows]]
 

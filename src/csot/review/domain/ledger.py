@@ -101,7 +101,7 @@ class Ledger:
                 self.people[name].settle(row)
 
     def person(self, name: str) -> Person:
-        """Without any decision if the name is new."""
+        """The reviewer of that name; a new one has no decisions."""
         with self._lock:
             if name not in self.people:
                 n = len(self._catalogue)

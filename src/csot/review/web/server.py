@@ -66,7 +66,7 @@ def _detail(error: Exception) -> str:
 
 
 def make_app(session: Session) -> FastAPI:
-    """Without the guard, which the server puts around it."""
+    """Make the application without the guard, which the server adds."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     pages = Pages(session)
     add_error_pages(app, pages)
@@ -92,7 +92,7 @@ REQUEST_SECONDS = 15
 """From the first byte, or from the connection, to the end of the headers."""
 KEEP_ALIVE_SECONDS = 30
 CONNECTIONS = 64
-"""At the same time; a browser opens six."""
+"""Most connections at the same time; a browser opens six."""
 HEADER_BYTES = 32 * 1024
 
 
