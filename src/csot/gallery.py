@@ -1,4 +1,4 @@
-"""Runs on digits for the figures of which a user gives no runs: small, kept and resumed.
+"""Runs on digits for figures without runs of the user: small, kept and resumed.
 
 They show what each figure looks like within minutes; digits are too easy to rank methods by.
 """

@@ -86,7 +86,7 @@ class Relabeller:
 
     @property
     def budget(self) -> float:
-        """The budget of the last update; before the first, that of the first."""
+        """The budget of the last update, or of the first one if there was none yet."""
         return self._schedule(max(1, self.epoch))
 
     def update(self, logits: Array, features: Array, labels: Array) -> Allocation:

@@ -54,7 +54,7 @@ Result = TypeVar("Result")
 
 
 def _also_called(**aliases: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Let a parameter be passed by our own word for it too: scikit-learn insists on X and y."""
+    """Accept our own names of parameters too: scikit-learn requires X and y."""
 
     def decorate(method: Callable[..., Result]) -> Callable[..., Result]:
         @functools.wraps(method)
@@ -74,21 +74,22 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     The given labels are taken as noisy observations of a hidden truth,
     p(y | x) = sum_k p_k(x) T[k, y]. Probes p, cross-fitted so that no row judges itself, and the
     noise matrix T are fitted by the held-out likelihood of the given labels: no clean label is
-    needed. Each row's verdict is its posterior p_k(x) T[k, y], which trusts a label as far as
-    labels of its class deserve.
+    needed. The verdict on a row is its posterior, proportional to p_k(x) T[k, y], which trusts a
+    label as much as the noise of its class allows.
 
     Parameters
     ----------
     members : tuple of str
-        Candidate models among which the judge weighs: "linear" (always there), "csot" (curriculum
-        rounds), "fourier" (kernel probes, up to 10,000 rows), "network" (a small network).
+        Candidate models, which are combined by held-out likelihood: "linear" (always included),
+        "csot" (curriculum rounds), "fourier" (kernel probes, up to 10,000 rows), "network" (a small
+        network).
     n_folds : int, optional
         Folds of the cross-fitting; 5, or 10 below 2,000 rows.
     class_prior : (C,) array, optional
         Known shares of the true classes; estimated by default.
     predict_prior : "uniform", "estimated" or (C,) array
-        Class shares where `predict` is used. Uniform by default, as in the paper: the shares of
-        a noisy collection are seldom those that matter later.
+        Class shares of the data that `predict` is applied to. Uniform by default, as in the paper:
+        the shares of a noisy collection seldom match those of later data.
     duplicates : "group" or "ignore"
         Find near-duplicates and keep them in one fold, where they cannot confirm each other's
         labels; or do not look for them.
@@ -97,9 +98,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     coherence_scale : "absolute" or "classes"
         Unit of `coherence`: 1 (the paper), or C / budget.
     random_state : int, RandomState or None
-        The result is a function of the data and of this number; None draws one.
+        The result depends only on the data and on this number; None draws one.
     progress : bool or callable, optional
-        Show what is going on; by default in a terminal, from 5,000 rows on. A callable gets the
+        Whether to show progress; by default in a terminal, from 5,000 rows on. A callable gets the
         name of the stage, how many stages are done, and how many there are.
 
     Attributes
@@ -111,11 +112,11 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     noise_rate_ : float
         Expected share of wrong labels among the given ones.
     noise_rate_interval_ : tuple of float
-        From the rate if all overlap of the classes is real to that if labels said nothing beyond
-        the features; narrower with verified rows, which then decide.
+        From the rate if all overlap of the classes is real to the rate if labels say nothing beyond
+        the features. With verified rows it is narrower, and based on them.
     doubt_ : float
-        How much of the overlap of the classes is attributed to wrong labels: 0 none, 1 all that the
-        clusters of the predictions do not support.
+        How much of the overlap of the classes is attributed to wrong labels: 0 is none, 1 is all
+        overlap that the clusters of the predictions do not support.
     noise_matrix_ : DataFrame
         p(given | true), rows true.
     class_prior_ : Series
@@ -127,9 +128,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         are changed by it.
     informative_ : bool
         Whether the features predict the labels beyond chance. If not, no label is changed and
-        every row is `uncertain`: noisy labels and silent features look alike.
+        every row is `uncertain`: noisy labels and uninformative features look alike.
     member_weights_ : dict
-        What the judge gave to each candidate.
+        Weight of each candidate.
     duplicate_groups_ : (N,) array
         Group of near-duplicates that each row belongs to, numbered from 0; -1 for most.
     """
@@ -169,13 +170,22 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> LabelCleaner:
         """Judge every label.
 
-        `X`, also `features` (N, D); `y`, also `labels` (N,) of any type, None, NaN or -1
-        where none is given; `pred_probs` (N, C) held-out probabilities of a model of the user's,
-        columns in the order of the sorted classes, as one more candidate; `sample_ids` (N,) for
-        the index of `findings_`; `verified` (N,): a mask of labels that are known to be right,
-        or the right labels themselves, missing where unknown. Verified rows are never flagged, and
-        inform the rest. `groups` (N,), such as the patient or the video of each row: no row is
-        judged by a model that has seen its group.
+        Parameters
+        ----------
+        X : (N, D) array or DataFrame, also `features`
+        y : (N,) array or Series, also `labels`
+            Labels of any type; None, NaN or -1 where none is given.
+        pred_probs : (N, C) array, optional
+            Held-out probabilities of a model of your own, columns in the order of the sorted
+            classes, as one more candidate.
+        sample_ids : (N,) array, optional
+            Index of `findings_`.
+        verified : (N,) array, optional
+            A mask of labels that are known to be right, or the right labels themselves, missing
+            where unknown. Verified rows are never flagged, and inform the rest.
+        groups : (N,) array, optional
+            Group of each row, such as a patient or a video: no row is judged by a model that has
+            seen its group.
         """
         encoded, locked = encode(y, verified)
         check_settings(self.get_params(deep=False))
@@ -234,7 +244,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @_also_called(features="X")
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Probabilities (N, C) of the true class of new rows, whose label is not known."""
+        """Predict probabilities (N, C) of the true class of new rows, whose label is not known."""
         check_is_fitted(self)
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], reset=False)
         with torch.no_grad():
@@ -246,18 +256,18 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @_also_called(features="X")
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The likeliest true class of new rows."""
+        """Predict the most likely true class of new rows."""
         best = self.predict_proba(X).argmax(1)
         predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
 
     @_also_called(features="X", labels="y")
     def judge(self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None) -> pd.DataFrame:
-        """Verdicts on rows that were not part of `fit`: a table like `findings_`.
+        """Judge labels of rows that were not part of `fit`; returns a table like `findings_`.
 
         `y` holds labels of the classes of `fit`, missing where none is given; `verified` as
         in `fit`. Nothing is learned from these rows: the verdict on a row is the same whichever
-        rows come with it. `pred_probs` of `fit`, which only it had, take no part.
+        rows come with it. The `pred_probs` of `fit` are not used.
         """
         return self.transfer(X, y, sample_ids, verified).findings_
 
@@ -265,10 +275,10 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def transfer(
         self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None
     ) -> LabelCleaner:
-        """A cleaner with the same model, whose findings and report are on the rows of `judge`.
+        """Return a cleaner with the same model, whose findings and report are about new rows.
 
-        `findings_`, `posterior_` and the noise rate are those of the new rows; the noise
-        matrix and the class shares are those of `fit`. Near-duplicates are not looked for.
+        `findings_`, `posterior_` and the noise rate are for the new rows; the noise matrix and
+        the class shares are from `fit`. Near-duplicates are not searched for.
         """
         check_is_fitted(self)
         encoded, locked = encode(y, verified, self.classes_)
@@ -310,13 +320,13 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | Path) -> LabelCleaner:
-        """A cleaner that `save` wrote. Reading a file never runs code from it."""
+        """Load a cleaner that `save` wrote. Reading a file never runs code from it."""
         cleaner = cls()
         cleaner.__dict__.update(load_state(Path(path)))
         return cleaner
 
     def report(self) -> str:
-        """What was found, for the terminal."""
+        """Describe the findings in a few lines, for a terminal."""
         check_is_fitted(self)
         noise = self._noise_estimate()
         known = noise if self.informative_ else None
@@ -328,7 +338,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return "\n".join(filter(None, [warning, text, duplicates]))
 
     def noise_summary(self) -> dict[str, Any]:
-        """The noise rate, how well it is known and why, as in summary.json.
+        """Return the noise rate, its interval and what they rest on, as in summary.json.
 
         `warning` is what `fit` warned of, or empty.
         """

@@ -282,7 +282,7 @@ def _settings(
 
 
 def _cleaning(progress: Progress | None) -> Progress | None:
-    """Its stages for the cleaner; a function, of which a clone of the cleaner makes no copy."""
+    """Progress of the cleaner, as a function, which is not copied when the cleaner is cloned."""
     if progress is None:
         return None
     return lambda stage, done, total: progress(f"Cleaning ({stage})", done, total)

@@ -67,7 +67,7 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
     """`package.module:callable`, or `hf:` and a name or folder of a model of transformers.
 
     For images also `timm:` and a name, or one of `NETWORKS`; for texts a name or folder of
-    sentence-transformers, with or without `hf:`. `view` is that of images that is embedded: see
+    sentence-transformers, with or without `hf:`. `view` is the number of the view of images: see
     `csot.embed.images` and `has_views`.
     """
     if view and not has_views(medium, wanted):

@@ -108,7 +108,7 @@ class Ssr(Method):
         return labels, votes
 
     def steps(self, epoch: int) -> Steps:
-        """One pass over all rows, beside as many batches of selected rows."""
+        """One pass over all rows, each batch together with a batch of selected rows."""
         rows, order = self.context.rows, self.context.order
         chosen = rows[self.selected.cpu()[rows]]
         sets = {LABELLED: repeat_rare(chosen, self.labels.cpu()[chosen], order), TRAIN: rows}
@@ -150,7 +150,7 @@ class Ssr(Method):
 
 
 def balanced_votes(features: Tensor, labels: Tensor, count: int, classes: int) -> Tensor:
-    """(n, C) q; uniform for a row none of whose neighbours has a label."""
+    """(n, C) q; uniform for a row without labelled neighbours."""
     votes = neighbour_votes(labels, nearest_among(features, features, count), classes)
     sizes = one_hot(labels, classes).sum(0)
     votes = votes / sizes.clamp(min=1)

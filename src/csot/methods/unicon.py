@@ -115,7 +115,7 @@ class Unicon(Method):
         self.guessed[rows] = probs.argmax(-1)
 
     def _unlabelled_batch(self, share: float) -> int:
-        """Equal for up to eight processes, each of which has the same part of it."""
+        """Batch size, rounded so that it is the same for up to eight processes."""
         size = self.context.batch_size
         granule = math.lcm(GRANULE, self.context.ranks.world)
         wanted = min(LARGEST * size, size * self.settings.unlabelled_share / max(share, 1e-6))

@@ -19,7 +19,7 @@ EVEN = 0.1
 FEWEST = 30
 """Flagged rows, and two per class, that it takes to call mistakes random."""
 MOST = 1000
-"""Classes beyond which this is not asked: the counts would fill the memory."""
+"""Most classes for which this is computed: the counts of more would fill the memory."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def findings_table(
 ) -> pd.DataFrame:
     """The table of findings (N rows), for cleaning, annotators and training alike.
 
-    Labels are those of the user, None where there is none. Scores and confidences are brought into
+    Labels have the user's own type, None where there is none. Scores and confidences are clipped to
     [0, 1], which rounding may have left.
     """
     columns = {

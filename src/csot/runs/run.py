@@ -1,4 +1,4 @@
-"""A run: the folder with all that a command produced."""
+"""A run: the folder with the results of a command."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ PACKAGES = ("csot", "torch", "numpy", "scipy", "scikit-learn", "pandas")
 
 
 def versions(*more: str) -> dict[str, str]:
-    """Python's, those of the packages that every run uses, and of `more`."""
+    """Versions of Python, of the packages that every run uses, and of `more`."""
     found = {name: _version(name) for name in (*PACKAGES, *more)}
     return {"python": platform.python_version(), **found}
 

@@ -180,7 +180,7 @@ class TrainingConfig(Strict):
     subset: int | None = Field(None, ge=1, le=MOST)
     """Batches of a class-balanced subset of the rows, drawn again every epoch; by default all."""
     holdout_least: int = Field(0, ge=0, le=MOST)
-    """Least number of rows held out, as far as that is not more than `holdout_most`."""
+    """Least number of rows held out, limited by `holdout_most`."""
     holdout_most: float = Field(0.2, gt=0, lt=1)
     """Largest share of the rows that is held out to reach `holdout_least`."""
     network: NetworkConfig = NetworkConfig()

@@ -110,7 +110,7 @@ class Pending:
     def _view(
         self, number: int, plain: Matrix, how: Preparation, on_stage: OnStage | None
     ) -> Matrix:
-        """Features of one view; columns of a table are those of the plain one."""
+        """Features of one view; columns of a table are taken from the plain view."""
         images = self.sets.train.images
         assert images is not None
         embedder = resolve_embedder("images", how.embedder, view=number)

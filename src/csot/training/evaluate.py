@@ -80,7 +80,7 @@ class Evaluator:
         mine = rows.cpu()[places]
         # The plain view draws no random numbers, so its generator does not matter.
         view, generator = chosen or (self._plain, torch.Generator())
-        # For the rows of all processes, so that they do not depend on the number of these.
+        # Drawn for the rows of all processes, so that their number has no effect.
         draws = view.draw(len(rows), generator)[places]
         collected: list[list[Tensor]] = []
         with evaluating(module):

@@ -45,7 +45,7 @@ def is_table(path: Path) -> bool:
 
 
 class TableFile:
-    """The columns of a table, and its rows once they are asked for."""
+    """The columns of a table; rows are read on access."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -32,7 +32,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     by_variant: ClassVar[frozenset[str]] = frozenset()
-    """Settings that a variant decides: where one is asked for, those of a preset give way."""
+    """Settings that a variant decides; if one is chosen, it overrides the preset."""
 
 
 class Role(Enum):

@@ -1,6 +1,6 @@
 """Settings of CSOT. Wherever the authors' code differs from their paper, there is an option.
 
-The numbers in brackets are those of the table of options in docs/train.md.
+The numbers in brackets refer to the table of options in docs/train.md.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class CsotSettings(Settings):
     neighbours: int = Field(10, ge=1)
     """Number of neighbours of `similarity="knn"`."""
     class_prior: Literal["uniform", "labels", "plan"] = "uniform"
-    """Shares of the classes: equal, those of the given labels, or those of the last plan's
-    posterior, equal at first."""
+    """Shares of the classes: equal, the frequencies of the given labels, or the mean posterior of
+    the last plan, equal at first."""
     rest_threshold: float | None = Field(None, gt=0, le=1)
     """Rows that the plan leaves out take the network's own label where its probability is above
     this, as in SSR."""

@@ -35,7 +35,7 @@ class State:
     result: AuditResult | None
     """None before the first label."""
     margin: float
-    """How precisely the noise rate will be known when all rows are done, as far as can be told."""
+    """Expected margin of the noise rate when all rows are done."""
     offers: list[Offer]
     """Longer audits."""
 
@@ -45,7 +45,7 @@ class State:
 
 
 class Auditing:
-    """The plan of the run, read when it is asked for: another process may have started it."""
+    """The plan of the run, read on every access: another process may have started it."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -79,7 +79,7 @@ class Auditing:
     def truth(self, plan: AuditPlan, person: Person) -> Ints:
         """The labels (n,) of the planned rows, wherever they were given; -1 for none.
 
-        What a rule accepted was not seen, and counts for nothing.
+        Rows accepted by a rule were not seen, and do not count.
         """
         found: Ints = np.where(person.seen, person.label, -1)[plan.rows]
         return found

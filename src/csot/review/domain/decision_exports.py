@@ -1,6 +1,6 @@
 """Decisions -> verified.csv, the corrected table, Label Studio's JSON, and votes.
 
-These four are written on request; `csot.review` lists all that the review may write.
+These four are written on request; `csot.review` lists all files that the review may write.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class Decisions:
     labels: dict[str, str]
     """What reviewers agreed on."""
     undecided: frozenset[str]
-    """Rows of which they were unsure, or on which they disagree."""
+    """Rows that reviewers were unsure about, or disagree on."""
     discarded: frozenset[str]
     """Rows that belong to no class."""
 

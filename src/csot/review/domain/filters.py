@@ -27,7 +27,7 @@ KEPT = 16
 
 @dataclass(frozen=True)
 class Filter:
-    """What the reviewer asked to see. Classes are numbers, -1 for rows without a label."""
+    """The filters of a reviewer. Classes are numbers, -1 for rows without a label."""
 
     given: int | None = None
     suggested: int | None = None
@@ -49,7 +49,7 @@ class Filter:
 
 
 def parse_filter(query: Mapping[str, str]) -> Filter:
-    """From an address. What makes no sense is an error that names it."""
+    """Read the filters from a query; an error names an invalid value."""
 
     def choice(name: str, allowed: tuple[str, ...], default: str) -> str:
         value = query.get(name) or default

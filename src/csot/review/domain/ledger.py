@@ -19,7 +19,7 @@ UNDECIDED = 0
 CODES: dict[str, int] = {action: code for code, action in enumerate(ACTIONS, start=1)}
 """0 is undecided."""
 PAUSE = 120.0
-"""Seconds without a decision that end a streak; the rate is that of the last streak."""
+"""Seconds without a decision that end a streak; the rate is computed from the last streak."""
 STREAK = 100
 MOST_REVIEWERS = 1000
 """Each takes ten bytes per row."""

@@ -48,8 +48,8 @@ class Catalogue:
     standing: Ints
     """The label of the run itself; used where there is no decision."""
     suggested: Ints
-    """What the reviewer is asked about: the same, but where the run leaves a label it considers
-    wrong, the likelier class."""
+    """The label proposed to the reviewer: `standing`, or the likelier class where the run leaves a
+    label it considers wrong."""
     score: Floats
     """Probability that the given label is right; NaN where there is none."""
     confidence: Floats

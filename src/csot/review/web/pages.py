@@ -66,7 +66,7 @@ ORDER_WORDS = {
     "group": "Near-duplicates together",
 }
 AHEAD = 4
-"""Pictures that the browser fetches before they are asked for."""
+"""Pictures that the browser fetches in advance."""
 
 
 class Pages:

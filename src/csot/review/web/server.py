@@ -138,7 +138,7 @@ class PatientProtocol(H11Protocol):
 
 HOST = "127.0.0.1"
 PORT = 8470
-"""Tried first when no port is asked for, so that the address mostly stays the same."""
+"""Port tried first by default, so that the address usually stays the same."""
 
 
 class ReviewServer:
@@ -209,7 +209,7 @@ class ReviewServer:
             self.session.close()
 
     def stop(self) -> None:
-        """From another thread."""
+        """Stop the server from another thread."""
         self._server.should_exit = True
 
 
@@ -223,7 +223,7 @@ class _Announcing(uvicorn.Server):
 
 
 def _bind(host: str, port: int | None) -> socket.socket:
-    """A listening port; any free one if none was asked for and ours is taken."""
+    """Open a listening socket; on any free port if none was given and the default is taken."""
     for wanted in (PORT, 0) if port is None else (port,):
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(
