@@ -14,7 +14,9 @@ import pandas as pd
 
 from csot._core.errors import naming
 from csot._core.files import atomic_write, check_file
-from csot.runs.excel_safe import restored, safe, safe_cell
+from csot.runs.excel_safe import restored, safe
+from csot.runs.excel_safe import restored_cell as restored_cell
+from csot.runs.excel_safe import safe_cell as safe_cell
 from csot.runs.findings import ID
 
 Kind = Literal["boolean", "integer", "float", "text"]
