@@ -19,7 +19,6 @@ from csot.data.samples import InMemory
 from csot.methods.core.contract import Judgement, Split
 from csot.runs.findings import check_findings
 from csot.runs.summary import measured_accuracies
-from csot.training.batch_loading import prefetch
 from csot.training.config import (
     OptimiserConfig,
     RunConfig,
@@ -36,6 +35,7 @@ from csot.training.from_config import (
     rows_to_train_on,
 )
 from csot.training.loop import best_epoch, selection_key
+from csot.training.method_inputs import prefetch
 from csot.training.progress import Record
 from csot.training.results import (
     accuracies,

@@ -25,7 +25,6 @@ from csot.clean.cleaner_settings import check_settings, log_prior_ratio, seed_of
 from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
-from csot.clean.findings_text import describe, describe_duplicates
 from csot.clean.folds import check_groups, encode_groups, join_groups
 from csot.clean.inputs import (
     EncodedLabels,
@@ -39,7 +38,7 @@ from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import CsotRounds
 from csot.clean.model import MEMBERS, FittedModel, fit_model
 from csot.clean.persistence import load_state, save_state
-from csot.clean.stage_progress import StageProgress
+from csot.clean.terminal_output import StageProgress, describe, describe_duplicates
 from csot.clean.verdicts import (
     ClassDistances,
     Rules,

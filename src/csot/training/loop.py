@@ -11,20 +11,17 @@ from torch.optim import Optimizer
 
 from csot._core.errors import listed, naming
 from csot._core.ranks import Ranks
-from csot.data.augment.views import Views
 from csot.data.types import TrainingData
 from csot.methods import find_method
-from csot.methods.core.contract import Context, Judgement, Losses, Method
+from csot.methods.core.contract import Judgement, Losses, Method
 from csot.nets.build import seeded
-from csot.training.batch_loading import turn_batches
 from csot.training.better_than_chance import HeldOutTest, check_held_out
 from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.config import RunConfig, learning_rate
+from csot.training.divergence import check_parameters, describe_divergence
 from csot.training.evaluate import (
     Evaluator,
     average_statistics,
-    check_parameters,
-    describe_divergence,
     evaluate,
     held_out,
 )
@@ -34,11 +31,11 @@ from csot.training.from_config import (
     generator_for,
     make_optimiser,
     make_views,
-    network_factory,
     rows_to_train_on,
 )
 from csot.training.hardware import describe_hardware, start_fabric
-from csot.training.label_knowledge import starting_posterior, unverified
+from csot.training.label_knowledge import unverified
+from csot.training.method_inputs import make_context, turn_batches
 from csot.training.progress import Progress, Record
 from csot.training.run_folder import snapshot_epochs, snapshot_rows
 from csot.training.time_estimate import TimeEstimate, Workload
@@ -240,37 +237,6 @@ class Loop:
             describe_hardware(self.fabric.device, self.ranks.world),
             predicted,
         )
-
-
-def make_context(
-    config: RunConfig,
-    data: TrainingData,
-    rows: Tensor,
-    views: Views,
-    evaluator: Evaluator,
-    module: nn.Module | None,
-) -> Context:
-    """What the method is given: labels, rows, views, and how to evaluate its networks."""
-    training = config.training
-    context = Context(
-        labels=data.targets.to(evaluator.device),
-        rows=rows,
-        num_classes=len(data.class_names),
-        epochs=training.epochs,
-        batch_size=training.batch_size,
-        views=views,
-        make_network=network_factory(
-            data, training, config.seed, compiled=config.machine.compile, module=module
-        ),
-        predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
-        ranks=evaluator.ranks,
-        locked=None if data.verified is None else data.verified >= 0,
-        posterior=starting_posterior(data),
-    )
-    context.predict_weak = lambda network, wanted: evaluator.predictions(
-        network, data.train, wanted, views.weak, context.generator
-    )
-    return context
 
 
 def predict_training_rows(

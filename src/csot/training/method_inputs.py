@@ -1,4 +1,4 @@
-"""The batches of an epoch on the device of this process; image files are read one step ahead."""
+"""What the loop gives a method: its context, and the batches of every epoch on the device."""
 
 from __future__ import annotations
 
@@ -7,12 +7,48 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from csot.data.augment.views import Views
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Batch, Context, Method, Part, Steps, Stream
+from csot.training.config import RunConfig
+from csot.training.evaluate import Evaluator
+from csot.training.from_config import network_factory
+from csot.training.label_knowledge import starting_posterior
 
 T = TypeVar("T")
+
+
+def make_context(
+    config: RunConfig,
+    data: TrainingData,
+    rows: Tensor,
+    views: Views,
+    evaluator: Evaluator,
+    module: nn.Module | None,
+) -> Context:
+    """What the method is given: labels, rows, views, and how to evaluate its networks."""
+    training = config.training
+    context = Context(
+        labels=data.targets.to(evaluator.device),
+        rows=rows,
+        num_classes=len(data.class_names),
+        epochs=training.epochs,
+        batch_size=training.batch_size,
+        views=views,
+        make_network=network_factory(
+            data, training, config.seed, compiled=config.machine.compile, module=module
+        ),
+        predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
+        ranks=evaluator.ranks,
+        locked=None if data.verified is None else data.verified >= 0,
+        posterior=starting_posterior(data),
+    )
+    context.predict_weak = lambda network, wanted: evaluator.predictions(
+        network, data.train, wanted, views.weak, context.generator
+    )
+    return context
 
 
 def turn_batches(
