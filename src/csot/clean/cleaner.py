@@ -6,11 +6,10 @@ It works on arrays; `csot clean` is `clean_dataset` in `dataset`, which reads an
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from csot._core.threads import threads_for
-from csot.clean.cleaner_settings import check_settings, log_prior_ratio, seed_of
+from csot.clean.cleaner_settings import also_called, check_settings, log_prior_ratio, seed_of
 from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
@@ -48,23 +47,6 @@ from csot.clean.verdicts import (
 )
 from csot.runs.findings import GIVEN, NOTE, VERIFIED
 from csot.runs.noise import NoiseEstimate
-
-Result = TypeVar("Result")
-
-
-def _also_called(**aliases: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Accept our own names of parameters too: scikit-learn requires X and y."""
-
-    def decorate(method: Callable[..., Result]) -> Callable[..., Result]:
-        @functools.wraps(method)
-        def call(*args: Any, **named: Any) -> Result:
-            return method(
-                *args, **{aliases.get(name, name): value for name, value in named.items()}
-            )
-
-        return call
-
-    return decorate
 
 
 class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -157,7 +139,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.progress = progress
 
-    @_also_called(features="X", labels="y")
+    @also_called(features="X", labels="y")
     def fit(
         self,
         X: Any,
@@ -241,7 +223,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warn_of_disagreement(self.findings_, self._noise_estimate(), stacklevel=3)
         return self
 
-    @_also_called(features="X")
+    @also_called(features="X")
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Predict probabilities (N, C) of the true class of new rows, whose label is not known."""
         check_is_fitted(self)
@@ -253,14 +235,14 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             probs: npt.NDArray[np.float64] = logits.softmax(1).numpy()
         return probs
 
-    @_also_called(features="X")
+    @also_called(features="X")
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the most likely true class of new rows."""
         best = self.predict_proba(X).argmax(1)
         predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
 
-    @_also_called(features="X", labels="y")
+    @also_called(features="X", labels="y")
     def judge(self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None) -> pd.DataFrame:
         """Judge labels of rows that were not part of `fit`; returns a table like `findings_`.
 
@@ -270,7 +252,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self.transfer(X, y, sample_ids, verified).findings_
 
-    @_also_called(features="X", labels="y")
+    @also_called(features="X", labels="y")
     def transfer(
         self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None
     ) -> LabelCleaner:

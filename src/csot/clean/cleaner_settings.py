@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,8 @@ from sklearn.utils import check_random_state
 
 from csot.clean.inputs import checked_prior
 from csot.clean.model import MEMBERS
+
+Result = TypeVar("Result")
 
 PREDICT_PRIORS = ("uniform", "estimated")
 DUPLICATES = ("group", "ignore")
@@ -59,3 +62,18 @@ def log_prior_ratio(
     prior = checked_prior("predict_prior", predict_prior, classes)
     assert prior is not None
     return prior.clamp_min(1e-12).log() - learned.log()
+
+
+def also_called(**aliases: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Accept our own names of parameters too: scikit-learn requires X and y."""
+
+    def decorate(method: Callable[..., Result]) -> Callable[..., Result]:
+        @functools.wraps(method)
+        def call(*args: Any, **named: Any) -> Result:
+            return method(
+                *args, **{aliases.get(name, name): value for name, value in named.items()}
+            )
+
+        return call
+
+    return decorate
