@@ -30,9 +30,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from csot._core.array_types import Floats
 from csot.runs.noise import Z
-
-Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 BISECTIONS = 48

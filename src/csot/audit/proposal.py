@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from csot._core.array_types import Bools, Floats, Ints
 from csot.audit.design import (
     CHANGED,
     FLAGGED,
     AuditPlan,
-    Bools,
-    Floats,
-    Ints,
     Population,
     allocate,
     draw_plan,

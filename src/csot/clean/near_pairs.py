@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from csot._core.array_types import Floats, Ints
 
 K = 16
 """Neighbour whose distance is the scale of a row's surroundings."""
@@ -28,16 +28,13 @@ DIMENSIONS = 64
 SLACK = 1.5
 """What the projection may add to a ratio of distances before the exact one is computed."""
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class NearPairs:
     """Pairs of rows with their distance, and the distances to neighbours K/2 and K of every row."""
 
-    one: Integers
-    other: Integers
+    one: Ints
+    other: Ints
     distance: Floats
     middle: Floats
     outer: Floats

@@ -7,7 +7,7 @@ from unicodedata import east_asian_width
 
 import numpy as np
 
-from csot.report.coded_findings import Floats, Ints
+from csot._core.array_types import Floats, Ints
 from csot.report.confused_pairs import FAINT, ConfusionSummary
 
 SHADES = 12

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from csot._core.array_types import Bools, Floats, Ints
 from csot.runs.findings import (
     CONFIDENCE,
     IS_ISSUE,
@@ -20,10 +20,6 @@ from csot.runs.findings import (
     STATUSES,
     number_labels,
 )
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from csot.report.coded_findings import Coded, Floats, Ints
+from csot._core.array_types import Floats, Ints
+from csot.report.coded_findings import Coded
 
 FAINT = 0.02
 """Share of a class below which no cell of an estimated noise matrix stands out."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from csot._core.array_types import Bools, Ints
 from csot._core.errors import clip
 from csot._core.pictures import (
     OUTSIDE,
@@ -27,7 +28,7 @@ from csot._core.pictures import (
     read_file,
     stretched,
 )
-from csot.report.coded_findings import Bools, Coded, Ints
+from csot.report.coded_findings import Coded
 from csot.runs import Run, findings
 from csot.runs.findings import VERIFIED
 from csot.runs.oddities import Oddities

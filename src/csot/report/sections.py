@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot.report.coded_findings import Coded, Floats, Ints
+from csot._core.array_types import Floats, Ints
+from csot.report.coded_findings import Coded
 from csot.report.confused_pairs import ConfusedPair
 from csot.runs import STATUSES
 from csot.runs.oddities import RARE, Oddities, find_twins

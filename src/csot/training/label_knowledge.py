@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,7 +21,6 @@ from csot.data.types import LabelledData, TrainingData
 from csot.runs import Run
 from csot.runs.findings import PREDICTED
 
-Floats = npt.NDArray[np.float64]
 STANDARD_ERRORS = 2.0
 """Margin by which labels must side with one of two models to prefer it."""
 

@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from csot._core.array_types import Floats, Ints
 
 STRENGTHS: Floats = 10.0 ** np.arange(0, 6.5, 0.5)
 """Prior votes per class among which the evidence chooses kappa and s."""

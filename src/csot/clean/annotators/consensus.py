@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.base import clone
 
+from csot._core.array_types import Floats, Ints
 from csot.clean.annotators.confusions import Confusions, Pairs
 from csot.clean.annotators.expectation_maximisation import AnnotatorFit, fit
 from csot.clean.annotators.quality import (
@@ -24,9 +25,6 @@ from csot.clean.annotators.votes import Votes, encode_votes, is_long, plain
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.inputs import check_probabilities, check_same_index, encode_labels
 from csot.ot import ConvergenceWarning
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
+from csot._core.array_types import Floats, Ints
 from csot.clean.annotators.confusions import Confusions, Habits, Pairs, estimate
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MAX_ROUNDS = 500
 TOLERANCE = 1e-3

@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import beta
 
-from csot.clean.annotators.confusions import Confusions, Floats
+from csot._core.array_types import Floats, Ints
+from csot.clean.annotators.confusions import Confusions
 from csot.clean.annotators.votes import Votes
 from csot.runs.findings import CORRECTED, findings_table
 from csot.runs.reasons import Verdicts, quoted, reasons
@@ -144,7 +145,6 @@ def _confusion(votes: Votes, confusions: Confusions) -> tuple[Any, Any]:
 
 # From the posterior of the truth to one verdict per sample, and one per vote.
 
-Ints = npt.NDArray[np.int64]
 
 CONFIDENT = 0.8
 """Below this posterior of the consensus label the status is `uncertain`."""

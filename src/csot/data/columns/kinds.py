@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from csot._core.array_types import Floats
 from csot._core.errors import DataError, DataWarning, clip
 from csot.data.columns import parse_cells as cells
-from csot.data.columns.parse_cells import Floats, is_missing
+from csot.data.columns.parse_cells import is_missing
 
 NUMBERS = ("number", "money", "percent")
 POSTAL = frozenset({"zip", "zipcode", "postcode", "postal", "postalcode", "plz"})

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-Floats = npt.NDArray[np.float64]
+from csot._core.array_types import Floats
 
 MISSING = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "-", "--", "?", "."})
 """Words for a missing number or date, in lower case. In a category column only "" is missing."""

@@ -23,10 +23,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from csot._core.array_types import Floats
 from csot._core.errors import DataError, listed, nearest
 from csot.data.columns import parse_cells as cells
 from csot.data.columns.kinds import NUMBERS, Ignored, Kind, kind_of, to_matrix
-from csot.data.columns.parse_cells import Floats
 
 MOST_CATEGORIES = 100
 """Most categories of a column; the rarest are pooled."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from csot._core.array_types import Ints
 from csot.audit import AuditPlan, AuditResult, Population
 from csot.audit.design import draw_plan
 from csot.audit.proposal import assess, forecast
 from csot.audit.sheet import FILE, read_plan, start_plan
 from csot.review.domain.ledger import Person
-from csot.review.domain.run_catalogue import Catalogue, Ints
+from csot.review.domain.run_catalogue import Catalogue
 
 SIZES = (50, 100, 200)
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from csot._core.array_types import Bools, Ints
 from csot._core.files import read_json, write_text
 from csot._core.label_studio import CONTROL, SAMPLE_ID
 from csot._core.pictures import Containment
 from csot._core.text import is_unicode
 from csot.review.domain.decision_log import FILE, Store
 from csot.review.domain.ledger import CODES, UNDECIDED, Ledger, Person, consensus, touched
-from csot.review.domain.run_catalogue import Bools, Catalogue, Ints, load_catalogue
+from csot.review.domain.run_catalogue import Catalogue, load_catalogue
 from csot.runs import Run
 from csot.runs.findings import CORRECTED, GIVEN
 from csot.runs.label_studio_tasks import image_path, shown_medium, tasks

@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 
 import numpy as np
 
+from csot._core.array_types import Bools, Ints
 from csot.review.domain.ledger import CODES, Person
-from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
+from csot.review.domain.run_catalogue import Catalogue
 from csot.runs import STATUSES
 
 ODDITIES = ("conflict", "duplicate", "stranger", "rare")

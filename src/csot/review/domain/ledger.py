@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from csot._core.array_types import Bools, Ints
 from csot.review.domain.decision_log import ACTIONS, UNDO, LogEntry, Store
-from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
+from csot.review.domain.run_catalogue import Catalogue
 
 UNDECIDED = 0
 CODES: dict[str, int] = {action: code for code, action in enumerate(ACTIONS, start=1)}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from csot._core.array_types import Bools, Floats, Ints
 from csot.runs import STATUSES, Run
 from csot.runs.findings import (
     CONFIDENCE,
@@ -25,10 +26,6 @@ from csot.runs.findings import STATUS as STATUS_COLUMN
 from csot.runs.oddities import Oddities, find_oddities
 from csot.runs.run import FINDINGS
 from csot.runs.tables import Kind, to_text
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
