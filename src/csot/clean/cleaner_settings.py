@@ -56,7 +56,7 @@ def seed_of(random_state: Any) -> int:
 def log_prior_ratio(
     predict_prior: Any, learned: torch.Tensor, classes: npt.NDArray[Any]
 ) -> torch.Tensor:
-    """log of the class shares that `predict_prior` names, over those of the training rows (C,)."""
+    """log of the class shares by `predict_prior` over the shares of the training rows, (C,)."""
     if isinstance(predict_prior, str):
         return -learned.log() if predict_prior == "uniform" else torch.zeros_like(learned)
     prior = checked_prior("predict_prior", predict_prior, classes)

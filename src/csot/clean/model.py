@@ -109,7 +109,7 @@ def fit_model(
     groups: Ints | None = None,
     csot: CsotRounds | None = None,
 ) -> FittedModel:
-    """Fit everything. `report` is told each stage as it begins; `groups` share a fold."""
+    """Fit everything. `report` is called with each stage as it begins; `groups` share a fold."""
     folds = Folds.stratified(evidence.labels_to_learn(), n_folds, seed, groups)
     report(NOISE_MATRIX)
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)

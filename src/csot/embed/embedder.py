@@ -39,7 +39,7 @@ Samples = Sequence[Path] | Sequence[str]
 
 @dataclass(frozen=True)
 class Embedder:
-    """A function from a list of n paths or texts to (n, D), and what tells it from another."""
+    """A function from a list of n paths or texts to (n, D), and what identifies it."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""Finished runs: found in folders, named so that they can be told apart, and their metrics read."""
+"""Finished runs: find them in folders, give them distinct names, and read their metrics."""
 
 from __future__ import annotations
 

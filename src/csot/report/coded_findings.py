@@ -1,4 +1,4 @@
-"""Findings as arrays of class numbers, which is what the report counts with."""
+"""Findings as arrays of class numbers, for the counts of the report."""
 
 from __future__ import annotations
 

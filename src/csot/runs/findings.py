@@ -1,4 +1,4 @@
-"""The findings table: one row per sample, what its label is and what we think of it."""
+"""The findings table: one row per sample, with its labels, score, confidence and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: what a network said about a few samples at one moment of its training.
+"""Snapshots: predictions and features of a few samples after some epochs of training.
 
 A training run keeps some of them, bounded in number and size, in `snapshots/epoch-N.npz`. The plans
 of the relabelling can be solved again from them, and features drawn.

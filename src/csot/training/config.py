@@ -213,7 +213,7 @@ class DataConfig(Strict):
     embedder: str | None = None
     """Turns images or texts into features, which are then trained on; None trains on the data."""
     stored_views: int | None = Field(None, ge=1, le=MOST_VIEWS)
-    """Views of each image that are embedded, the plain one included; None goes by the rows."""
+    """Embedded views of each image, including the plain one; by default depends on the rows."""
     verified: str | None = None
     """SHA-256 of the file of verified labels, which `csot.train` fills in."""
     from_clean: str | None = None

@@ -1,4 +1,4 @@
-"""A window at random, of the same or of another scale, a mirror image, a hole."""
+"""Random crops, with or without scaling; mirroring; cutout."""
 
 from __future__ import annotations
 

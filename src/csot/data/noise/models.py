@@ -1,4 +1,4 @@
-"""Models of label noise: what noise is, and noise by class or by the input.
+"""Models of label noise: the base class, and noise that depends on the class or on the input.
 
 Symmetric and asymmetric noise depend on the class alone. Instance-dependent noise is algorithm 2 of
 Xia et al., Part-dependent label noise, NeurIPS 2020. With x the standardised input and y its class:

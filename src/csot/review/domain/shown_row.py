@@ -96,7 +96,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class BlindItem:
-    """A row in an audit: nothing in it tells the given or the suggested label."""
+    """A row in an audit, which reveals neither the given nor the suggested label."""
 
     row: int
     id: str
@@ -207,7 +207,7 @@ def _likely(session: Session, row: int) -> list[Likely]:
 
 
 def _choices(session: Session, row: int) -> list[Choice]:
-    """Keys go by the order, but a class that is called 4 has the key 4."""
+    """Keys follow the order, but a class called 4 has the key 4."""
     names = session.catalogue.names
     numbers = _offered(session, row)
     digits = all(len(name) == 1 and name in KEYS for name in names)
