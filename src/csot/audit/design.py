@@ -140,7 +140,7 @@ def draw_plan(population: Population, n_rows: int, seed: int) -> AuditPlan:
         )
     rng = np.random.default_rng(seed)
     queues = [iter(rng.permutation(np.flatnonzero(member == h))) for h in range(len(strata))]
-    order = allocate(strata, n_rows)
+    order = neyman_allocation(strata, n_rows)
     rows = np.array([next(queues[h]) for h in order], dtype=np.int64)
     return AuditPlan(strata, rows, order, seed)
 
@@ -178,7 +178,7 @@ def expected_error(population: Population) -> Floats:
     return found
 
 
-def allocate(strata: tuple[Stratum, ...], n_rows: int) -> Ints:
+def neyman_allocation(strata: tuple[Stratum, ...], n_rows: int) -> Ints:
     """The stratum of each of the first rows, the most informative first; at most all rows."""
     # A single row says nothing about the variance in its stratum, so there are two, in two rounds.
     heap = [(-np.inf, -stratum.pull, h) for h, stratum in enumerate(strata)]

@@ -11,17 +11,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from csot._core.array_types import Bools, Floats, Ints
+from csot._core.missing import is_missing
 from csot.audit.design import (
     CHANGED,
     FLAGGED,
     AuditPlan,
     Population,
-    allocate,
     draw_plan,
+    neyman_allocation,
     population_of,
 )
 from csot.audit.interval import Estimate, stratified_share
-from csot.runs.tables import is_missing, kind_of
+from csot.runs.tables import kind_of
 
 PRIOR_ROWS = 2.0
 """Rows that the design's expectation counts for, in forecasts."""
@@ -89,7 +90,8 @@ def forecast(
 
     Only its width means anything before there are decisions. `truth` as for `assess`.
     """
-    counts = np.bincount(allocate(plan.strata, n_rows), minlength=len(plan.strata)).astype(float)
+    order = neyman_allocation(plan.strata, n_rows)
+    counts = np.bincount(order, minlength=len(plan.strata)).astype(float)
     expected = np.array([stratum.expected for stratum in plan.strata])
     x = n = np.zeros(len(plan.strata))
     if truth is not None:

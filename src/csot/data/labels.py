@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from csot._core.errors import DataError, DataWarning, clip, listed, naming, nearest
-from csot.data.columns.parse_cells import cell_text, is_missing
+from csot._core.missing import is_missing
+from csot.data.columns.parse_cells import cell_text
 from csot.data.types import LabelledData, Labels
 
 DIGITS = 18

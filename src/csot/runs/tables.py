@@ -14,6 +14,7 @@ import pandas as pd
 
 from csot._core.errors import naming
 from csot._core.files import atomic_write, check_file
+from csot._core.missing import is_missing
 from csot.runs.excel_safe import restored, safe
 from csot.runs.excel_safe import restored_cell as restored_cell
 from csot.runs.excel_safe import safe_cell as safe_cell
@@ -21,11 +22,6 @@ from csot.runs.findings import ID
 
 Kind = Literal["boolean", "integer", "float", "text"]
 KINDS: tuple[Kind, ...] = ("boolean", "integer", "float", "text")
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or NA."""
-    return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
 
 
 def kind_of(values: Iterable[Any]) -> Kind:

@@ -37,7 +37,7 @@ from csot.training.hardware import describe_hardware, start_fabric
 from csot.training.label_knowledge import unverified
 from csot.training.method_inputs import make_context, turn_batches
 from csot.training.progress import Progress, Record
-from csot.training.run_folder import snapshot_epochs, snapshot_rows
+from csot.training.run_folder import epochs_to_snapshot, snapshot_rows
 from csot.training.time_estimate import TimeEstimate, Workload
 
 HOLDOUT, CHOICES, ORDER, DROPOUT, CHANCE_TEST, SUBSET, SNAPSHOT = range(7)
@@ -194,7 +194,7 @@ class Loop:
         record: Record = {}
         if epoch == training.epochs or epoch % training.evaluate_every == 0:
             record = evaluate(method, data, self.rows, self.evaluator)
-        if len(self.snapshot) and epoch in snapshot_epochs(training.epochs):
+        if len(self.snapshot) and epoch in epochs_to_snapshot(training.epochs):
             seen = self.evaluator.predictions(method.network, data.train, self.snapshot)
             if self.fabric.is_global_zero:
                 self.progress.on_snapshot(epoch, self.snapshot, seen)

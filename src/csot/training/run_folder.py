@@ -212,7 +212,7 @@ MOST_EPOCHS = 12
 
 
 @cache
-def snapshot_epochs(epochs: int) -> frozenset[int]:
+def epochs_to_snapshot(epochs: int) -> frozenset[int]:
     """Choose at most `MOST_EPOCHS` epochs in a geometric sequence from the first to the last."""
     return frozenset(np.rint(np.geomspace(1, epochs, MOST_EPOCHS)).astype(int).tolist())
 

@@ -12,8 +12,8 @@ import pandas as pd
 
 from csot._core.array_types import Floats
 from csot._core.errors import DataError, DataWarning, clip
+from csot._core.missing import is_missing
 from csot.data.columns import parse_cells as cells
-from csot.data.columns.parse_cells import is_missing
 
 NUMBERS = ("number", "money", "percent")
 POSTAL = frozenset({"zip", "zipcode", "postcode", "postal", "postalcode", "plz"})

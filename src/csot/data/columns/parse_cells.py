@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from csot._core.array_types import Floats
+from csot._core.missing import is_missing
 
 MISSING = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "-", "--", "?", "."})
 """Words for a missing number or date, in lower case. In a category column only "" is missing."""
@@ -39,11 +40,6 @@ MAY_BE_DATE = re.compile(
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 SAMPLED = 500
 """Different values among which the format of dates is chosen."""
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or NA."""
-    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def cell_text(value: object) -> str:
