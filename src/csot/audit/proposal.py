@@ -225,7 +225,7 @@ class Audit:
 
 
 def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: int = 0) -> Audit:
-    """Choose rows to verify, so that few of them say much: a stratified random sample.
+    """Choose a stratified random sample of rows to verify.
 
     `findings` is the table of `LabelCleaner.findings_` or of a run. Rows without a label, and
     rows that are verified already, are not chosen. 50 to 200 rows are usual; an audit of more

@@ -34,8 +34,8 @@ class Skipped:
 class LabelledData:
     """N samples with their given labels. Nothing in it is ever written back.
 
-    One of `features`, `images` and `texts` is there; images and texts may have `features` of a
-    table beside them.
+    Either `features`, `images` or `texts` is given; images and texts may have `features` of a
+    table in addition.
     """
 
     kind: str

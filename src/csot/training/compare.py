@@ -230,8 +230,7 @@ def compare(
         As for `csot.train`; embeddings are kept in `out` for all runs, unless `source` has a
         `cache`.
     equal : bool
-        Give all methods the epochs, optimiser and network of the preset, rather than those of
-        their own sections.
+        Give all methods the epochs, optimiser and network of the preset instead of their own.
     jobs : int
         Number of runs at the same time; with more than one, each uses a single thread.
     command : str

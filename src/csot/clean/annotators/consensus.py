@@ -116,6 +116,10 @@ def find_consensus(
         How often the cleaner is fitted; each time to a better consensus.
     random_state : int
         Seed of the cleaner.
+
+    Returns
+    -------
+    Consensus
     """
     check_same_index(
         votes=None if is_long(votes) else votes,
