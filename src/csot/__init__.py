@@ -80,7 +80,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a name when it is first asked for: `csot --help` should not wait for torch."""
+    """Import a name on first access: `csot --help` should not wait for torch."""
     if name not in __all__:
         raise AttributeError(f"module 'csot' has no attribute {name!r}")
     if _HOMES.get(name) != "audit":

@@ -10,13 +10,13 @@ from numbers import Real
 from typing import TypeAlias
 
 Schedule: TypeAlias = Callable[[int], float]
-"""From the epoch, counted from 1, to the budget."""
+"""A function from the epoch, counted from 1, to the budget."""
 
 
 def linear(*, epochs: int, start: float = 0.3) -> Schedule:
     """The paper's ramp: m = min(1, m0 + (t - 1)/(T_sup - 1)), with `epochs` = T_sup.
 
-    Its slope is that of a ramp from 0 to 1, so it reaches 1 after a share of 1 - m0 of the epochs.
+    It has the slope of a ramp from 0 to 1, so it reaches 1 after a share of 1 - m0 of the epochs.
     """
     _check("start", start)
     last = _at_least("epochs", epochs, 2) - 1

@@ -1,4 +1,4 @@
-"""Runs on digits for the figures of which a user gives no runs: small, kept and resumed.
+"""Runs on digits for figures without runs of the user: small, kept and resumed.
 
 They show what each figure looks like within minutes; digits are too easy to rank methods by.
 """
@@ -30,7 +30,7 @@ from csot.training.results import write_pictures
 OnStep = Callable[[str, int, int], None]
 
 NOISE = "sym:0.5"
-"""In so few epochs not every method learns from more."""
+"""Noise of the runs; with more, not every method learns in so few epochs."""
 EPOCHS = {
     "epochs": 12,
     "dataset.limit": 1000,

@@ -22,7 +22,7 @@ from csot.data.readers.to_predict import Inputs
 from csot.data.readers.training import to_float32
 from csot.data.samples import ImageFiles, InMemory, Samples, read_square
 from csot.runs import Run
-from csot.runs.exports import SHOWN_CLASSES, Predicted
+from csot.runs.predicted import SHOWN_CLASSES, Predicted
 from csot.training.predict import Predictor, Which
 
 Probabilities: TypeAlias = npt.NDArray[np.float32]
@@ -42,11 +42,11 @@ def load(
     run : str or Path
         Folder that `csot.train` or `csot.clean_dataset` wrote.
     checkpoint : {"last", "best"}
-        Of a training run: the last epoch, or the best one on the noisy held-out labels.
+        Checkpoint of a training run: the last epoch, or the best on the noisy held-out labels.
     backbone : nn.Module, optional
-        Of a training run that started from a module in memory: that module.
+        The module that a training run started from, if it was passed in memory.
     embedder : str, optional
-        Of a run with an embedder `package.module:callable`: that name, if you trust it.
+        The embedder `package.module:callable` of the run, to confirm that it may be imported.
 
     Returns
     -------
@@ -66,14 +66,14 @@ def load(
 
 
 class LoadedRun(ABC):
-    """A classifier; its preparation of samples is that of the run.
+    """A classifier that prepares samples as the run did.
 
     Attributes
     ----------
     class_names : list of str
         The classes, in the order of the probabilities.
     medium : str
-        What it takes: "images", "texts", "columns" of a table, or "arrays" of features.
+        Kind of inputs: "images", "texts", "columns" of a table, or "arrays" of features.
     """
 
     class_names: list[str]

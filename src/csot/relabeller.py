@@ -31,8 +31,8 @@ class Relabeller:
     start_budget : float in (0, 1], default=0.3
         Budget of the first update.
     schedule : callable, optional
-        From the number of the update, counted from 1, to the budget, in place of the paper's ramp:
-        see `csot.curriculum`.
+        Function from the number of the update, counted from 1, to the budget; by default the
+        paper's ramp. See `csot.curriculum`.
     class_prior : (C,), "uniform" or "labels", default="uniform"
         Shares of the classes; "labels" for imbalanced data.
     epsilon : float, default=0.1
@@ -86,7 +86,7 @@ class Relabeller:
 
     @property
     def budget(self) -> float:
-        """The budget of the last update; before the first, that of the first."""
+        """The budget of the last update, or of the first one if there was none yet."""
         return self._schedule(max(1, self.epoch))
 
     def update(self, logits: Array, features: Array, labels: Array) -> Allocation:
@@ -97,7 +97,7 @@ class Relabeller:
         logits : (N, C)
             Outputs of the network in evaluation mode, on rows without augmentation; NumPy or torch.
         features : (N, D)
-            What its last layer reads.
+            Inputs of its last layer.
         labels : (N,)
             Given labels, -1 where there is none: the original ones in every epoch.
 

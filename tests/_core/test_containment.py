@@ -18,6 +18,7 @@ from csot.data import Columns, DataError, read_data
 from csot.data.datasets.clothing1m import read_clothing1m
 from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.readers.to_predict import Wanted, read_inputs
+from csot.data.types import DatasetRequest
 from csot.report import write_report
 from csot.review.domain.decision_exports import label_studio_json
 from csot.review.domain.session import Session
@@ -127,8 +128,8 @@ def test_lists_of_files(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(DataError, match="outside of the data folder; `allow_outside`"):
-            read_clothing1m(root, 8)
-        assert len(read_clothing1m(root, 8, allow_outside=True)) == 4
+            read_clothing1m(DatasetRequest(root, image_size=8))
+        assert len(read_clothing1m(DatasetRequest(root, image_size=8, allow_outside=True))) == 4
 
 
 def run_of(data: Path, names: list[str]) -> Run:

@@ -14,9 +14,9 @@ from csot.audit.design import (
     CHANGED,
     FLAGGED,
     Stratum,
-    allocate,
     draw_plan,
     make_strata,
+    neyman_allocation,
     population_of,
 )
 from reference import audit as oracle
@@ -30,7 +30,7 @@ from reference import audit as oracle
 def test_every_prefix_is_neymans_allocation(made: list[tuple[int, float]], n: int) -> None:
     sizes, expected = [size for size, _ in made], [q for _, q in made]
     strata = tuple(Stratum("agreed", 0, 1, size, q) for size, q in made)
-    order = allocate(strata, n)
+    order = neyman_allocation(strata, n)
     assert len(order) == min(n, sum(sizes))
     if n < sum(min(2, size) for size in sizes):
         return
@@ -87,7 +87,9 @@ def test_inclusion_probabilities_are_what_happens() -> None:
         counts[plan.rows] += 1
         assert (1 / plan.inclusion).sum() == pytest.approx(120)
     strata, member = make_strata(population)
-    chance = np.bincount(allocate(strata, 40), minlength=len(strata)) / [s.size for s in strata]
+    chance = np.bincount(neyman_allocation(strata, 40), minlength=len(strata)) / [
+        s.size for s in strata
+    ]
     np.testing.assert_allclose(counts / 2000, chance[member], atol=0.05)
     assert chance.min() > 0
 

@@ -9,14 +9,14 @@ import torch
 from csot.data import DataError, DataWarning
 from csot.data.datasets.clothing1m import Clothing1MCounts, read_clothing1m
 from csot.data.datasets.core.dataset_registry import read_training_data
-from csot.data.types import TrainingData
+from csot.data.types import DatasetRequest, TrainingData
 from source_files import write_clothing1m
 
 COUNTS = Clothing1MCounts(train=4, test=2, val=1)
 
 
 def read(root: Path) -> TrainingData:
-    return read_clothing1m(root, 16, COUNTS)
+    return read_clothing1m(DatasetRequest(root, image_size=16), COUNTS)
 
 
 @pytest.mark.parametrize("prefix", ["images/", ""])

@@ -9,14 +9,14 @@ import torch
 from csot.data import DataError, DataWarning
 from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.datasets.webvision import WebVisionCounts, read_webvision
-from csot.data.types import TrainingData
+from csot.data.types import DatasetRequest, TrainingData
 from source_files import write_webvision
 
 COUNTS = WebVisionCounts(train=3, val=2, imagenet=50)
 
 
 def read(root: Path) -> TrainingData:
-    return read_webvision(root, 32, COUNTS)
+    return read_webvision(DatasetRequest(root, image_size=32), COUNTS)
 
 
 @pytest.mark.parametrize("inside", ["", "webvision"])

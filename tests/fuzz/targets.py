@@ -35,6 +35,7 @@ from csot.data.datasets.webvision import WebVisionCounts, read_webvision
 from csot.data.noise.parse import read_label_file, read_matrix
 from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.data.readers.training import read_path
+from csot.data.types import DatasetRequest
 from csot.embed import Embedder, EmbeddingCache
 from csot.figures import Comparison, read_measured, results_table
 from csot.figures.comparison.comparison_files import cells_with_runs
@@ -721,7 +722,7 @@ TARGETS = [
         "webvision",
         make_webvision,
         {f"w/info/{n}.txt": LINES for n in ("train_filelist_google", "val_filelist", "synsets")},
-        lambda f: read_webvision(f / "w", 8, WebVisionCounts(3, 2, 50)),
+        lambda f: read_webvision(DatasetRequest(f / "w", image_size=8), WebVisionCounts(3, 2, 50)),
     ),
     Target(
         "clothing1m",
@@ -730,7 +731,7 @@ TARGETS = [
             f"c/{n}.txt": LINES
             for n in ("noisy_train_key_list", "noisy_label_kv", "category_names_eng")
         },
-        lambda f: read_clothing1m(f / "c", 8, Clothing1MCounts(4, 2, 1)),
+        lambda f: read_clothing1m(DatasetRequest(f / "c", image_size=8), Clothing1MCounts(4, 2, 1)),
     ),
     Target("archive", make_archive, {"x.tar.gz": as_gzip(as_tar, bombs=False)}, read_archive),
     Target("preset", make_preset, {"p.yaml": YAML}, read_own_preset),

@@ -24,8 +24,9 @@ from csot.data.noise import parse_noise
 from csot.methods import find_method, method_names
 from csot.methods.core.contract import Judgement
 from csot.training.checkpoint import Checkpoints
-from csot.training.loop import Finished, Progress, run_loop
+from csot.training.loop import Finished, run_loop
 from csot.training.presets import make_config
+from csot.training.progress import Progress
 from csot.training.train import with_noise
 
 NAMES = method_names()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.runs import Run, check_findings
-from csot.runs.exports import image_address, image_path
+from csot.runs.label_studio_tasks import image_address, image_path
 from csot.runs.summary import plain
 
 HOSTILE = [

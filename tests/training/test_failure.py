@@ -11,7 +11,7 @@ from torch import nn
 from csot.methods.cross_entropy import CrossEntropy
 from csot.training import train
 from csot.training.checkpoint import Checkpoints
-from csot.training.evaluate import describe_divergence
+from csot.training.divergence import describe_divergence
 from training.quick import DIGITS, FEATURES, fails, planted
 
 

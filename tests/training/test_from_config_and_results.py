@@ -34,7 +34,9 @@ from csot.training.from_config import (
     mean_and_spread,
     rows_to_train_on,
 )
-from csot.training.loop import Record, best_epoch, prefetch, selection_key
+from csot.training.loop import best_epoch, selection_key
+from csot.training.method_inputs import prefetch
+from csot.training.progress import Record
 from csot.training.results import (
     accuracies,
     estimated_noise_matrix,

@@ -23,7 +23,7 @@ from csot.runs import Run
 from csot.runs.findings import check_findings
 from csot.training import Trained, train
 from csot.training.evaluate import Evaluator
-from csot.training.loop import Progress
+from csot.training.progress import Progress
 from image_files import write_image
 from training.quick import FEATURES, SETTINGS, assert_same_run, metrics, planted
 

@@ -12,8 +12,7 @@ import torch
 from csot.runs import Run
 from csot.runs.snapshots import Snapshot, read_snapshot, snapshot_epochs, write_snapshot
 from csot.runs.truth import judged_labels
-from csot.training.run_folder import snapshot_epochs as chosen_epochs
-from csot.training.run_folder import snapshot_rows
+from csot.training.run_folder import epochs_to_snapshot, snapshot_rows
 
 
 def test_a_run_keeps_snapshots(digits_run: Path) -> None:
@@ -36,10 +35,10 @@ def test_a_run_keeps_snapshots(digits_run: Path) -> None:
 
 
 def test_bounded_in_number() -> None:
-    epochs = chosen_epochs(450)
+    epochs = epochs_to_snapshot(450)
     assert len(epochs) == 12
     assert {1, 450} <= epochs
-    assert chosen_epochs(1) == {1}
+    assert epochs_to_snapshot(1) == {1}
     rows = torch.arange(10, 5000)
     chosen = snapshot_rows(rows, 200, torch.Generator().manual_seed(0))
     assert len(set(chosen.tolist())) == 200

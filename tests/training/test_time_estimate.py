@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from csot.training import train
-from csot.training.loop import Progress
+from csot.training.progress import Progress
 from csot.training.time_estimate import TimeEstimate, Workload, duration
 from training.quick import FEATURES, planted
 

@@ -89,7 +89,7 @@ def error_words(error: BaseException) -> str:
 
 
 def clip(text: str, limit: int = 80) -> str:
-    """At most `limit` characters."""
+    """Shorten text to at most `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

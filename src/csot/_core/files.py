@@ -28,7 +28,7 @@ from csot._core.errors import DataError, FileError, naming
 RATIO = 100
 """How many times its own size a compressed file may unpack to ..."""
 FLOOR = 256 << 20
-"""... or up to so many bytes, if that is more."""
+"""... or up to this many bytes, if that is more."""
 
 
 def check_file(path: Path, limit: int | None = None) -> int:

@@ -36,7 +36,7 @@ MAX_SCANS = 100
 """Of a progressive JPEG, which decodes all of its pixels once for each; cameras and programs write
 about ten."""
 MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
-"""Of a segment of a JPEG, after the pixels of a scan."""
+"""Start of a JPEG segment, after the pixels of a scan."""
 START_OF_SCAN = 0xDA
 BAND = 256
 """Lines of a picture that are worked on at once."""
@@ -186,7 +186,7 @@ def stretched(image: Image) -> Image:
 
 
 def on_white(image: Image) -> Image:
-    """Without transparency: transparent pixels become white. Band by band, as in `stretched`."""
+    """Replace transparent pixels by white, band by band as in `stretched`."""
     from PIL import Image as images
 
     result = images.new("RGB", image.size, "white")

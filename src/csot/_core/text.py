@@ -17,7 +17,7 @@ JOINERS = "\u200c\u200d\u00ad"
 
 
 def printable(text: str) -> str:
-    """Without control characters, so that no name can move the cursor, recolour or retitle.
+    """Replace control characters, so that no name can move the cursor, recolour or retitle.
 
     Line breaks and tabs stay. What is removed leaves a replacement character where it was.
     """
@@ -61,7 +61,7 @@ def check_texts(samples: Iterable[Any], name: str) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """In words: 40 seconds, 12 minutes, 3.5 hours, 2.1 days."""
+    """Format a duration: 40 seconds, 12 minutes, 3.5 hours, 2.1 days."""
     unit, size = "day", 86_400
     for name, scale, limit in (("hour", 3600, 172_800), ("minute", 60, 5400), ("second", 1, 90)):
         if seconds < limit:

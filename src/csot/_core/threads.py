@@ -1,6 +1,6 @@
 """How OpenMP threads wait for one another, and how many a small problem gets.
 
-By default OpenMP threads spin while they wait, and burn the cores that other processes need: beside
+By default OpenMP threads spin while they wait, and use the cores that other processes need: beside
 one busy process everything takes 3 to 20 times as long. docs/performance.md has what was
 measured of threads that sleep. OpenMP reads its environment once, when torch is loaded.
 """

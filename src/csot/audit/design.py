@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from csot._core.array_types import Bools, Floats, Ints
 from csot.runs import check_findings
 from csot.runs.findings import (
     CORRECTED,
@@ -20,11 +20,8 @@ from csot.runs.findings import (
     PREDICTED,
     SCORE,
     VERIFIED,
+    number_labels,
 )
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,22 +54,16 @@ class Population:
 
 
 def population_of(findings: pd.DataFrame) -> tuple[Population, list[Any]]:
-    """From a findings table, and the classes in the order of their numbers.
+    """Read a findings table; also returns the classes in the order of their numbers.
 
     Further columns, such as those of `find_label_issues`, are allowed.
     """
     check_findings(findings[[name for name in FINDINGS_COLUMNS if name in findings]])
     numbers: dict[Any, int] = {}
-
-    def codes(column: str) -> Ints:
-        found, labels = pd.factorize(findings[column].astype(object))
-        known = [numbers.setdefault(label, len(numbers)) for label in labels.tolist()]
-        return np.array([*known, -1], dtype=np.int64)[found]
-
     population = Population(
-        given=codes(GIVEN),
-        predicted=codes(PREDICTED),
-        corrected=codes(CORRECTED),
+        given=number_labels(findings[GIVEN], numbers),
+        predicted=number_labels(findings[PREDICTED], numbers),
+        corrected=number_labels(findings[CORRECTED], numbers),
         issue=findings[IS_ISSUE].to_numpy(dtype=np.bool_),
         score=findings[SCORE].to_numpy(dtype=np.float64),
         known=(findings[NOTE] == VERIFIED).to_numpy(dtype=np.bool_),
@@ -149,13 +140,13 @@ def draw_plan(population: Population, n_rows: int, seed: int) -> AuditPlan:
         )
     rng = np.random.default_rng(seed)
     queues = [iter(rng.permutation(np.flatnonzero(member == h))) for h in range(len(strata))]
-    order = allocate(strata, n_rows)
+    order = neyman_allocation(strata, n_rows)
     rows = np.array([next(queues[h]) for h in order], dtype=np.int64)
     return AuditPlan(strata, rows, order, seed)
 
 
 def make_strata(population: Population) -> tuple[tuple[Stratum, ...], Ints]:
-    """The strata, and that of each row (N,); -1 for rows that cannot be drawn."""
+    """The strata, and the stratum of each row (N,), -1 for rows that cannot be drawn."""
     open_ = population.open
     if not open_.any():
         raise ValueError("findings has no row to audit: all are unlabelled or verified before")
@@ -187,7 +178,7 @@ def expected_error(population: Population) -> Floats:
     return found
 
 
-def allocate(strata: tuple[Stratum, ...], n_rows: int) -> Ints:
+def neyman_allocation(strata: tuple[Stratum, ...], n_rows: int) -> Ints:
     """The stratum of each of the first rows, the most informative first; at most all rows."""
     # A single row says nothing about the variance in its stratum, so there are two, in two rounds.
     heap = [(-np.inf, -stratum.pull, h) for h, stratum in enumerate(strata)]

@@ -30,9 +30,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from csot._core.array_types import Floats
 from csot.runs.noise import Z
-
-Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 BISECTIONS = 48
@@ -119,7 +118,7 @@ def _constrained(share: Floats, n: Floats, weight: Floats, multiplier: Floats) -
 
 
 def _smaller_statistic(share: Floats, p: Floats, n: Floats, weight: Floats) -> Floats:
-    """Of the score and the likelihood ratio, (2, 1) for shares p (2, H)."""
+    """The smaller of score and likelihood-ratio statistic, (2, 1) for shares p (2, H)."""
     distance = ((share - p) @ weight) ** 2
     variance = (weight**2 * p * (1 - p) / n).sum(1)
     with np.errstate(divide="ignore", invalid="ignore"):

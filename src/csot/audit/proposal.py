@@ -10,20 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from csot._core.array_types import Bools, Floats, Ints
+from csot._core.missing import is_missing
 from csot.audit.design import (
     CHANGED,
     FLAGGED,
     AuditPlan,
-    Bools,
-    Floats,
-    Ints,
     Population,
-    allocate,
     draw_plan,
+    neyman_allocation,
     population_of,
 )
 from csot.audit.interval import Estimate, stratified_share
-from csot.runs.tables import is_missing, kind_of
+from csot.runs.tables import kind_of
 
 PRIOR_ROWS = 2.0
 """Rows that the design's expectation counts for, in forecasts."""
@@ -39,9 +38,9 @@ class AuditResult:
     noise_rate: Estimate
     """Given labels that are wrong."""
     issue_precision: Estimate | None
-    """Of the rows with `is_label_issue`, those whose given label is wrong."""
+    """Share of the rows with `is_label_issue` whose given label is wrong."""
     correction_precision: Estimate | None
-    """Of the rows whose label the run changes, those that become right."""
+    """Share of the changed labels that become right."""
     right_before: Estimate
     """Given labels that are right."""
     right_after: Estimate
@@ -91,7 +90,8 @@ def forecast(
 
     Only its width means anything before there are decisions. `truth` as for `assess`.
     """
-    counts = np.bincount(allocate(plan.strata, n_rows), minlength=len(plan.strata)).astype(float)
+    order = neyman_allocation(plan.strata, n_rows)
+    counts = np.bincount(order, minlength=len(plan.strata)).astype(float)
     expected = np.array([stratum.expected for stratum in plan.strata])
     x = n = np.zeros(len(plan.strata))
     if truth is not None:
@@ -136,7 +136,7 @@ class Audit:
     plan: AuditPlan
     population: Population
     index: pd.Index[Any]
-    """Of the findings, (N,)."""
+    """Index of the findings, (N,)."""
     classes: list[Any]
 
     def __len__(self) -> int:
@@ -149,7 +149,7 @@ class Audit:
 
     @property
     def table(self) -> pd.DataFrame:
-        """By id: `position`, `stratum`, `inclusion_probability`, and its inverse, `weight`.
+        """Table by id: `position`, `stratum`, `inclusion_probability`, and its inverse, `weight`.
 
         `order` counts from 1.
         """
@@ -225,7 +225,7 @@ class Audit:
 
 
 def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: int = 0) -> Audit:
-    """Choose rows to verify, so that few of them say much: a stratified random sample.
+    """Choose a stratified random sample of rows to verify.
 
     `findings` is the table of `LabelCleaner.findings_` or of a run. Rows without a label, and
     rows that are verified already, are not chosen. 50 to 200 rows are usual; an audit of more
@@ -240,6 +240,6 @@ def propose_audit(findings: pd.DataFrame, n_rows: int = 100, *, random_state: in
 
 
 def describe(plan: AuditPlan, stratum: int) -> str:
-    """Such as `doubted 0.21-0.48`: what the run did, and the range of the score."""
+    """Describe a stratum by what the run did and the range of scores: `doubted 0.21-0.48`."""
     found = plan.strata[stratum]
     return f"{found.group} {found.low:.2f}-{found.high:.2f}"

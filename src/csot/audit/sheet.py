@@ -86,8 +86,8 @@ def start_plan(
 
 
 def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | None:
-    """The audit of a run as it is, if there is one; with `n_rows` started or continued, and no
-    longer than that."""
+    """The audit of a run, if there is one; with `n_rows` it is started, or continued up to that
+    number of rows."""
     findings = run.read_findings()
     population, classes = population_of(findings)
     plan: AuditPlan | None
@@ -102,7 +102,7 @@ def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | No
 def write_sheet(path: Path, run: Run, audit: Audit) -> None:
     """A CSV with an empty column `verified_label`, which `csot clean --verified` reads.
 
-    It shows neither the given nor the suggested label: they would influence whoever fills it in.
+    It shows neither the given nor the suggested label, as either would influence the annotator.
     """
     table = audit.table
     frame = table.drop(columns="position").reset_index(drop=True)

@@ -6,30 +6,24 @@ It works on arrays; `csot clean` is `clean_dataset` in `dataset`, which reads an
 from __future__ import annotations
 
 import dataclasses
-import functools
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from csot._core.threads import threads_for
+from csot.clean.cleaner_settings import also_called, check_settings, log_prior_ratio, seed_of
 from csot.clean.duplicates import Duplicates, find_duplicates
 from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
-from csot.clean.findings_text import describe, describe_duplicates
 from csot.clean.folds import check_groups, encode_groups, join_groups
 from csot.clean.inputs import (
     EncodedLabels,
@@ -41,8 +35,9 @@ from csot.clean.inputs import (
 )
 from csot.clean.likelihood import Evidence
 from csot.clean.members.csot import CsotRounds
-from csot.clean.model import MEMBERS, STAGES, FittedModel, fit_model
+from csot.clean.model import MEMBERS, FittedModel, fit_model
 from csot.clean.persistence import load_state, save_state
+from csot.clean.terminal_output import StageProgress, describe, describe_duplicates
 from csot.clean.verdicts import (
     ClassDistances,
     Rules,
@@ -53,28 +48,6 @@ from csot.clean.verdicts import (
 from csot.runs.findings import GIVEN, NOTE, VERIFIED
 from csot.runs.noise import NoiseEstimate
 
-PREDICT_PRIORS = ("uniform", "estimated")
-DUPLICATES = ("group", "ignore")
-COHERENCE_SCALES = ("absolute", "classes")
-SHOW_PROGRESS_FROM = 5_000
-
-Result = TypeVar("Result")
-
-
-def _also_called(**aliases: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Let a parameter be passed by our own word for it too: scikit-learn insists on X and y."""
-
-    def decorate(method: Callable[..., Result]) -> Callable[..., Result]:
-        @functools.wraps(method)
-        def call(*args: Any, **named: Any) -> Result:
-            return method(
-                *args, **{aliases.get(name, name): value for name, value in named.items()}
-            )
-
-        return call
-
-    return decorate
-
 
 class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Find and correct wrong labels from features, and learn a classifier that survives them.
@@ -82,21 +55,22 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     The given labels are taken as noisy observations of a hidden truth,
     p(y | x) = sum_k p_k(x) T[k, y]. Probes p, cross-fitted so that no row judges itself, and the
     noise matrix T are fitted by the held-out likelihood of the given labels: no clean label is
-    needed. Each row's verdict is its posterior p_k(x) T[k, y], which trusts a label as far as
-    labels of its class deserve.
+    needed. The verdict on a row is its posterior, proportional to p_k(x) T[k, y], which trusts a
+    label as much as the noise of its class allows.
 
     Parameters
     ----------
     members : tuple of str
-        Candidate models among which the judge weighs: "linear" (always there), "csot" (curriculum
-        rounds), "fourier" (kernel probes, up to 10,000 rows), "network" (a small network).
+        Candidate models, which are combined by held-out likelihood: "linear" (always included),
+        "csot" (curriculum rounds), "fourier" (kernel probes, up to 10,000 rows), "network" (a small
+        network).
     n_folds : int, optional
         Folds of the cross-fitting; 5, or 10 below 2,000 rows.
     class_prior : (C,) array, optional
         Known shares of the true classes; estimated by default.
     predict_prior : "uniform", "estimated" or (C,) array
-        Class shares where `predict` is used. Uniform by default, as in the paper: the shares of
-        a noisy collection are seldom those that matter later.
+        Class shares of the data that `predict` is applied to. Uniform by default, as in the paper:
+        the shares of a noisy collection seldom match those of later data.
     duplicates : "group" or "ignore"
         Find near-duplicates and keep them in one fold, where they cannot confirm each other's
         labels; or do not look for them.
@@ -105,9 +79,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     coherence_scale : "absolute" or "classes"
         Unit of `coherence`: 1 (the paper), or C / budget.
     random_state : int, RandomState or None
-        The result is a function of the data and of this number; None draws one.
+        The result depends only on the data and on this number; None draws one.
     progress : bool or callable, optional
-        Show what is going on; by default in a terminal, from 5,000 rows on. A callable gets the
+        Whether to show progress; by default in a terminal, from 5,000 rows on. A callable gets the
         name of the stage, how many stages are done, and how many there are.
 
     Attributes
@@ -119,11 +93,11 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     noise_rate_ : float
         Expected share of wrong labels among the given ones.
     noise_rate_interval_ : tuple of float
-        From the rate if all overlap of the classes is real to that if labels said nothing beyond
-        the features; narrower with verified rows, which then decide.
+        From the rate if all overlap of the classes is real to the rate if labels say nothing beyond
+        the features. With verified rows it is narrower, and based on them.
     doubt_ : float
-        How much of the overlap of the classes is attributed to wrong labels: 0 none, 1 all that the
-        clusters of the predictions do not support.
+        How much of the overlap of the classes is attributed to wrong labels: 0 is none, 1 is all
+        overlap that the clusters of the predictions do not support.
     noise_matrix_ : DataFrame
         p(given | true), rows true.
     class_prior_ : Series
@@ -135,9 +109,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         are changed by it.
     informative_ : bool
         Whether the features predict the labels beyond chance. If not, no label is changed and
-        every row is `uncertain`: noisy labels and silent features look alike.
+        every row is `uncertain`: noisy labels and uninformative features look alike.
     member_weights_ : dict
-        What the judge gave to each candidate.
+        Weight of each candidate.
     duplicate_groups_ : (N,) array
         Group of near-duplicates that each row belongs to, numbered from 0; -1 for most.
     """
@@ -165,7 +139,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.progress = progress
 
-    @_also_called(features="X", labels="y")
+    @also_called(features="X", labels="y")
     def fit(
         self,
         X: Any,
@@ -177,16 +151,25 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> LabelCleaner:
         """Judge every label.
 
-        `X`, also `features` (N, D); `y`, also `labels` (N,) of any type, None, NaN or -1
-        where none is given; `pred_probs` (N, C) held-out probabilities of a model of the user's,
-        columns in the order of the sorted classes, as one more candidate; `sample_ids` (N,) for
-        the index of `findings_`; `verified` (N,): a mask of labels that are known to be right,
-        or the right labels themselves, missing where unknown. Verified rows are never flagged, and
-        inform the rest. `groups` (N,), such as the patient or the video of each row: no row is
-        judged by a model that has seen its group.
+        Parameters
+        ----------
+        X : (N, D) array or DataFrame, also `features`
+        y : (N,) array or Series, also `labels`
+            Labels of any type; None, NaN or -1 where none is given.
+        pred_probs : (N, C) array, optional
+            Held-out probabilities of a model of your own, columns in the order of the sorted
+            classes, as one more candidate.
+        sample_ids : (N,) array, optional
+            Index of `findings_`.
+        verified : (N,) array, optional
+            A mask of labels that are known to be right, or the right labels themselves, missing
+            where unknown. Verified rows are never flagged, and inform the rest.
+        groups : (N,) array, optional
+            Group of each row, such as a patient or a video: no row is judged by a model that has
+            seen its group.
         """
         encoded, locked = encode(y, verified)
-        self._check_settings()
+        check_settings(self.get_params(deep=False))
         check_same_index(
             X=X, y=y, pred_probs=pred_probs, sample_ids=sample_ids, verified=verified, groups=groups
         )
@@ -201,7 +184,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not units.varies.any():
             raise ValueError("features are the same in every row; nothing can be learned from them")
         self.classes_ = encoded.classes
-        features, seed = torch.from_numpy(units(rows, np.float32)), self._seed()
+        features, seed = torch.from_numpy(units(rows, np.float32)), seed_of(self.random_state)
         n_folds = self.n_folds or (10 if len(rows) < 2000 else 5)
         duplicates = Duplicates.none(len(rows))
         if self.duplicates == "group":
@@ -216,7 +199,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # on the cores that torch needs.
         quiet_blas = threadpool_limits(limits=1, user_api="blas")
         few = threads_for(rows.size)
-        with quiet_blas, few, _Stages(self.progress, len(rows)) as stages, torch.no_grad():
+        with quiet_blas, few, StageProgress(self.progress, len(rows)) as stages, torch.no_grad():
             model = fit_model(
                 features,
                 evidence,
@@ -240,9 +223,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warn_of_disagreement(self.findings_, self._noise_estimate(), stacklevel=3)
         return self
 
-    @_also_called(features="X")
+    @also_called(features="X")
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Probabilities (N, C) of the true class of new rows, whose label is not known."""
+        """Predict probabilities (N, C) of the true class of new rows, whose label is not known."""
         check_is_fitted(self)
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], reset=False)
         with torch.no_grad():
@@ -252,31 +235,31 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             probs: npt.NDArray[np.float64] = logits.softmax(1).numpy()
         return probs
 
-    @_also_called(features="X")
+    @also_called(features="X")
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The likeliest true class of new rows."""
+        """Predict the most likely true class of new rows."""
         best = self.predict_proba(X).argmax(1)
         predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
 
-    @_also_called(features="X", labels="y")
+    @also_called(features="X", labels="y")
     def judge(self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None) -> pd.DataFrame:
-        """Verdicts on rows that were not part of `fit`: a table like `findings_`.
+        """Judge labels of rows that were not part of `fit`; returns a table like `findings_`.
 
         `y` holds labels of the classes of `fit`, missing where none is given; `verified` as
         in `fit`. Nothing is learned from these rows: the verdict on a row is the same whichever
-        rows come with it. `pred_probs` of `fit`, which only it had, take no part.
+        rows come with it. The `pred_probs` of `fit` are not used.
         """
         return self.transfer(X, y, sample_ids, verified).findings_
 
-    @_also_called(features="X", labels="y")
+    @also_called(features="X", labels="y")
     def transfer(
         self, X: Any, y: Any, sample_ids: Any = None, verified: Any = None
     ) -> LabelCleaner:
-        """A cleaner with the same model, whose findings and report are on the rows of `judge`.
+        """Return a cleaner with the same model, whose findings and report are about new rows.
 
-        `findings_`, `posterior_` and the noise rate are those of the new rows; the noise
-        matrix and the class shares are those of `fit`. Near-duplicates are not looked for.
+        `findings_`, `posterior_` and the noise rate are for the new rows; the noise matrix and
+        the class shares are from `fit`. Near-duplicates are not searched for.
         """
         check_is_fitted(self)
         encoded, locked = encode(y, verified, self.classes_)
@@ -318,13 +301,13 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | Path) -> LabelCleaner:
-        """A cleaner that `save` wrote. Reading a file never runs code from it."""
+        """Load a cleaner that `save` wrote. Reading a file never runs code from it."""
         cleaner = cls()
         cleaner.__dict__.update(load_state(Path(path)))
         return cleaner
 
     def report(self) -> str:
-        """What was found, for the terminal."""
+        """Describe the findings in a few lines, for a terminal."""
         check_is_fitted(self)
         noise = self._noise_estimate()
         known = noise if self.informative_ else None
@@ -336,7 +319,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return "\n".join(filter(None, [warning, text, duplicates]))
 
     def noise_summary(self) -> dict[str, Any]:
-        """The noise rate, how well it is known and why, as in summary.json.
+        """Return the noise rate, its interval and what they rest on, as in summary.json.
 
         `warning` is what `fit` warned of, or empty.
         """
@@ -362,46 +345,11 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""
-        ratio = self.model_.prior_ratio.clamp_min(1e-12).log()
-        return ratio + self._log_ratio_of_priors()
-
-    def _log_ratio_of_priors(self) -> torch.Tensor:
         learned = self.model_.class_prior.clamp_min(1e-12)
-        if not isinstance(self.predict_prior, str):
-            prior = checked_prior("predict_prior", self.predict_prior, self.classes_)
-            assert prior is not None
-            return prior.clamp_min(1e-12).log() - learned.log()
-        self._check_settings()
-        return -learned.log() if self.predict_prior == "uniform" else torch.zeros_like(learned)
-
-    def _seed(self) -> int:
-        if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
-            return int(check_random_state(self.random_state).randint(2**31 - 1))
-        return int(self.random_state)
-
-    def _check_settings(self) -> None:
-        members = [self.members] if isinstance(self.members, str) else self.members
-        unknown = [name for name in members if name not in MEMBERS]
-        if unknown or isinstance(self.members, str):
-            wrong = repr(unknown[0]) if unknown else f"{self.members!r}, not a tuple"
-            raise ValueError(f"members is or contains {wrong}; choose from {MEMBERS}")
-        if self.n_folds is not None and (
-            not isinstance(self.n_folds, Integral) or self.n_folds < 2
-        ):
-            raise ValueError(f"n_folds must be a whole number, at least 2, got {self.n_folds!r}")
-        if self.duplicates not in DUPLICATES:
-            raise ValueError(f"duplicates must be one of {DUPLICATES}, got {self.duplicates!r}")
-        if not isinstance(self.coherence, Real) or not 0 <= self.coherence < float("inf"):
-            raise ValueError(f"coherence must be a number of at least 0, got {self.coherence!r}")
-        if self.coherence_scale not in COHERENCE_SCALES:
-            raise ValueError(
-                f"coherence_scale must be one of {COHERENCE_SCALES}, got {self.coherence_scale!r}"
-            )
-        if isinstance(self.predict_prior, str) and self.predict_prior not in PREDICT_PRIORS:
-            raise ValueError(
-                f"predict_prior must be one of {PREDICT_PRIORS} or shares of the classes, got "
-                f"{self.predict_prior!r}"
-            )
+        ratio = self.model_.prior_ratio.clamp_min(1e-12).log()
+        if isinstance(self.predict_prior, str):
+            check_settings(self.get_params(deep=False))
+        return ratio + log_prior_ratio(self.predict_prior, learned, self.classes_)
 
     def _record(
         self,
@@ -448,37 +396,3 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.member_weights_ = model.weights
         self.log_likelihood_ = -model.loss
-
-
-class _Stages:
-    """Reports the stages of a fit: to a callable, or as a progress line on standard error."""
-
-    def __init__(self, wanted: bool | Callable[[str, int, int], None] | None, n_rows: int) -> None:
-        self._report = wanted if callable(wanted) else None
-        if wanted is None:
-            wanted = n_rows >= SHOW_PROGRESS_FROM and sys.stderr.isatty()
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=wanted is not True,
-        )
-        self._task = self._progress.add_task("reading", total=len(STAGES))
-
-    def begin(self, stage: str) -> None:
-        done = STAGES.index(stage)
-        if self._report is not None:
-            self._report(stage, done, len(STAGES))
-        self._progress.update(
-            self._task, completed=done, description=f"{stage} ({done + 1} of {len(STAGES)})"
-        )
-
-    def __enter__(self) -> _Stages:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> Literal[False]:
-        self._progress.stop()
-        return False

@@ -31,7 +31,6 @@ from csot.embed.preparation import (
 )
 from csot.report import write_report
 from csot.runs import Run
-from csot.runs.exports import Predicted
 from csot.runs.findings import (
     CONFIDENCE,
     CORRECTED,
@@ -42,9 +41,10 @@ from csot.runs.findings import (
     suspicion_order,
 )
 from csot.runs.noise import NoiseEstimate
+from csot.runs.predicted import Predicted
 
 SHOWN_ROWS = 5
-"""In a notebook."""
+"""Number of rows that a notebook shows."""
 
 
 class CleanRun(Run):
@@ -172,25 +172,25 @@ def clean_dataset(
         Columns of a table. With `annotator` a row is one vote, and `id` names the sample.
     features : sequence of str, optional
         Feature columns of a table; by default all that describe a sample. With `text` or
-        `image` they are used beside it.
+        `image` they are used in addition.
     root : path, optional
-        Folder that the image paths of a table start from; else the table's own.
+        Folder that the image paths of a table are relative to; by default the table's own.
     embedder : str, optional
         Turns images or texts into features: `efficientnet-lite0`, `hf:NAME`, or
         `package.module:callable`.
     verified : path or sequence of paths, optional
-        CSV files of decisions that are final (id, label), or exports of Label Studio. Several files
-        are merged; a row with two different labels is an error.
+        CSV files of final decisions (id, label), or exports of Label Studio. Several files are
+        merged; a row with two different labels is an error.
     votes : path, optional
-        The same of more opinions (id, annotator, label).
+        CSV file of further votes (id, annotator, label).
     class_prior : "uniform" or mapping, optional
         True shares of the classes, by name.
     duplicates : "group" or "ignore"
-        Whether near-duplicates are kept out of each other's training.
+        Keep near-duplicates in one fold, or do not search for them.
     judge_with : path, optional
         A finished run whose cleaner judges the data; nothing is fitted then.
     seed : int
-        The result depends on the data and on it.
+        Random seed; the result depends only on it and on the data.
     force : bool
         Replace the results of other data in `out`.
     allow_outside : bool

@@ -30,10 +30,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from csot._core.array_types import Ints
 from csot.clean.folds import components
 from csot.clean.near_pairs import K, near_pairs
 
-Integers = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
 FARTHEST = 0.25
@@ -44,7 +44,7 @@ LARGEST_SHARE = 0.01
 """Groups of more rows than this share, and more than K, are not formed: they are chains, or a
 common value such as a blank image."""
 SEARCHED_COLUMNS = 64
-"""In wider tables, rows are not equal by rounding."""
+"""Most columns searched; rows of wider tables are not equal by rounding."""
 BLOCKS = 8
 """Blocks of columns that are hashed separately; half of them against the other half."""
 ROWS_AT_A_TIME = 4096
@@ -55,14 +55,14 @@ NOTE = "a near-duplicate has another label"
 class Duplicates:
     """Group of near-duplicates of each row (N,), numbered from 0, or -1."""
 
-    group: Integers
+    group: Ints
 
     @staticmethod
     def none(n_rows: int) -> Duplicates:
         """No row has a near-duplicate."""
         return Duplicates(np.full(n_rows, -1, dtype=np.int64))
 
-    def add_notes(self, findings: pd.DataFrame, labels: Integers) -> None:
+    def add_notes(self, findings: pd.DataFrame, labels: Ints) -> None:
         """Say in `reason` and an empty `note` which rows have a near-duplicate of another label."""
         kept = (self.group >= 0) & (labels >= 0)
         n_groups = int(self.group.max(initial=-1)) + 1
@@ -88,7 +88,7 @@ class DuplicateCounts:
     pairs_with_different_labels: int
 
 
-def count_duplicates(group: Integers, labels: pd.Series[Any]) -> DuplicateCounts:
+def count_duplicates(group: Ints, labels: pd.Series[Any]) -> DuplicateCounts:
     """Group of each row (N,) or -1, and its label (N,), which may be missing."""
     codes = pd.factorize(labels)[0]
     kept = (group >= 0) & (codes >= 0)
@@ -99,7 +99,7 @@ def count_duplicates(group: Integers, labels: pd.Series[Any]) -> DuplicateCounts
     return DuplicateCounts(int((group >= 0).sum()), n_groups, pairs, pairs - same)
 
 
-def find_duplicates(features: Tensor, labels: Integers, seed: int) -> Duplicates:
+def find_duplicates(features: Tensor, labels: Ints, seed: int) -> Duplicates:
     """Groups of near-duplicates among the rows of `features` (N, D), float32 and finite.
 
     `labels` (N,) class indices or -1: a group that would hold every row of a class is not formed,
@@ -151,7 +151,7 @@ def _block_hashes(columns: npt.NDArray[np.float32], rng: np.random.Generator) ->
     return hashes
 
 
-def _are_copies(hashes: Hashes, value: Integers) -> bool:
+def _are_copies(hashes: Hashes, value: Ints) -> bool:
     """Whether equal rows are copies, rather than values that discrete features take by chance.
 
     If the halves of the columns were independent, (pairs equal in the one) x (pairs equal in the
@@ -171,7 +171,7 @@ def _are_copies(hashes: Hashes, value: Integers) -> bool:
     return bool(2 * np.mean(by_chance) <= equal * n_rows * (n_rows - 1) / 2)
 
 
-def _are_rounded(columns: npt.NDArray[np.float32], value: Integers) -> bool:
+def _are_rounded(columns: npt.NDArray[np.float32], value: Ints) -> bool:
     """Whether equal rows are a matter of rounding, such as lengths in whole centimetres.
 
     If they are, pairs that differ by one step in one column are about twice as many as equal ones,
@@ -191,7 +191,7 @@ def _are_rounded(columns: npt.NDArray[np.float32], value: Integers) -> bool:
     return bool(equal < 2 * np.mean(neighbours or [0]))
 
 
-def _pairs_one_step_apart(others: Integers, steps: Integers) -> int:
+def _pairs_one_step_apart(others: Ints, steps: Ints) -> int:
     """Pairs of rows that are equal in the ``others`` (N, D), and differ by one of the ``steps``."""
     place = np.unique(others, axis=0, return_inverse=True)[1].ravel()
     width = int(steps.max()) + 2
@@ -200,7 +200,7 @@ def _pairs_one_step_apart(others: Integers, steps: Integers) -> int:
     return int((count[1:] * count[:-1])[next_to].sum())
 
 
-def _near(rows: Tensor, seed: int) -> tuple[Integers, Integers]:
+def _near(rows: Tensor, seed: int) -> tuple[Ints, Ints]:
     """Pairs of near-duplicates among rows that are all different."""
     found = near_pairs(rows, FARTHEST, seed)
     if found is None:
@@ -218,20 +218,20 @@ def _near(rows: Tensor, seed: int) -> tuple[Integers, Integers]:
     return found.one[near], found.other[near]
 
 
-def _sizes(group: Integers) -> Integers:
+def _sizes(group: Ints) -> Ints:
     """Number of rows in the group of each row (N,)."""
-    sizes: Integers = np.bincount(group)[group]
+    sizes: Ints = np.bincount(group)[group]
     return sizes
 
 
-def _at_most(limit: int, group: Integers) -> Integers:
+def _at_most(limit: int, group: Ints) -> Ints:
     """The groups of two up to `limit` rows; -1 for all other rows."""
     sizes = _sizes(group)
     return np.where((sizes > 1) & (sizes <= limit), group, -1)
 
 
-def _spare_classes(group: Integers, labels: Integers) -> Integers:
-    """Without the groups that hold every row of some class."""
+def _spare_classes(group: Ints, labels: Ints) -> Ints:
+    """Dissolve groups that hold every row of some class."""
     present = labels >= 0
     if not present.any():
         return group
@@ -244,7 +244,7 @@ def _spare_classes(group: Integers, labels: Integers) -> Integers:
     return np.where(np.isin(group, confined), -1, group)
 
 
-def _numbered(group: Integers) -> Integers:
+def _numbered(group: Ints) -> Ints:
     """Groups of at least two rows, numbered by first appearance; -1 for all other rows."""
     kept = np.flatnonzero(group >= 0)
     _, first, member, size = np.unique(
@@ -261,5 +261,5 @@ def _equal_pairs(values: Hashes) -> int:
     return _pairs_within(np.unique(values, return_counts=True)[1])
 
 
-def _pairs_within(sizes: Integers) -> int:
+def _pairs_within(sizes: Ints) -> int:
     return int((sizes * (sizes - 1) // 2).sum())

@@ -14,9 +14,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+from csot._core.array_types import Ints
 from csot.clean.inputs import as_array
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,7 @@ class Folds:
     n_folds: int
 
     @staticmethod
-    def stratified(
-        labels: Tensor, n_folds: int, seed: int, groups: Integers | None = None
-    ) -> Folds:
+    def stratified(labels: Tensor, n_folds: int, seed: int, groups: Ints | None = None) -> Folds:
         """Deal the rows of each label, in random order, to the folds in turn.
 
         Rows with the same number in `groups` (N,) are kept in one fold; there are never more
@@ -61,9 +58,7 @@ class Folds:
         return (self.fold == k).nonzero()[:, 0]
 
 
-def _deal_groups(
-    labels: Integers, groups: Integers, n_folds: int, chance: npt.NDArray[np.float64]
-) -> Integers:
+def _deal_groups(labels: Ints, groups: Ints, n_folds: int, chance: npt.NDArray[np.float64]) -> Ints:
     """Fold of each row (N,): whole groups, largest first, then single rows to even out the labels.
 
     Each group goes to the fold where it adds least to  sum_fc (n_fc / n_c)^2,  n_fc the rows of
@@ -124,7 +119,7 @@ def _greedy(groups: list[list[int]], totals: list[int], n_folds: int) -> list[in
 # Rows that belong together, such as photographs of one patient: they share a fold.
 
 
-def encode_groups(groups: Any, n_rows: int) -> Integers | None:
+def encode_groups(groups: Any, n_rows: int) -> Ints | None:
     """Group numbers (N,), -1 where the group is missing: such a row belongs to no group."""
     if groups is None:
         return None
@@ -137,9 +132,7 @@ def encode_groups(groups: Any, n_rows: int) -> Integers | None:
     return np.asarray(pd.factorize(array)[0], dtype=np.int64)
 
 
-def join_groups(
-    given: Integers | None, duplicates: Integers | None, n_folds: int
-) -> Integers | None:
+def join_groups(given: Ints | None, duplicates: Ints | None, n_folds: int) -> Ints | None:
     """One group number per row (N,), every row in a group; None if every row stands alone.
 
     Both (N,), -1 for no group. Given groups that share a near-duplicate become one, unless so many
@@ -157,13 +150,13 @@ def join_groups(
     return joint if joint.max() + 1 < n_rows else None
 
 
-def components(n_rows: int, first: Integers, second: Integers) -> Integers:
+def components(n_rows: int, first: Ints, second: Ints) -> Ints:
     """Number of the connected component of each row (N,), given pairs of rows."""
     graph = coo_array((np.ones(len(first), np.bool_), (first, second)), (n_rows, n_rows))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
-def _stars(parts: list[Integers]) -> tuple[Integers, Integers]:
+def _stars(parts: list[Ints]) -> tuple[Ints, Ints]:
     """Pairs (first row of the group, row) for the rows of every group."""
     first, second = [], []
     for part in parts:
@@ -175,7 +168,7 @@ def _stars(parts: list[Integers]) -> tuple[Integers, Integers]:
 
 
 def check_groups(
-    groups: Integers | None, labels: Integers, classes: npt.NDArray[Any], n_folds: int
+    groups: Ints | None, labels: Ints, classes: npt.NDArray[Any], n_folds: int
 ) -> None:
     """Raise if the groups leave nothing to cross-fit, warn if they leave little.
 

@@ -39,7 +39,7 @@ class EncodedLabels:
 
 
 def as_array(labels: object) -> npt.NDArray[Any]:
-    """As a NumPy array, but whole numbers with gaps stay whole numbers."""
+    """Convert to a NumPy array in which whole numbers with gaps stay whole numbers."""
     if isinstance(labels, pd.Series) and pd.api.types.is_extension_array_dtype(labels.dtype):
         return labels.to_numpy(dtype=object)
     return np.asarray(labels)
@@ -180,7 +180,7 @@ def encode_labels(
 def index_of(
     features: Any, labels: Any, sample_ids: Any, n_rows: int, n_labels: int
 ) -> pd.Index[Any]:
-    """The user's own index: the ids, else that of the labels or features, else 0, 1, ..."""
+    """The user's own index: the ids, else the index of the labels or features, else 0, 1, ..."""
     if n_labels != n_rows:
         raise ValueError(
             f"labels has {n_labels} entries but features has {n_rows} rows; pass one label per row"

@@ -71,7 +71,7 @@ class Evidence:
         return (self.verified >= 0).nonzero()[:, 0]
 
     def sample(self, n_rows: int, seed: int = 0) -> Tensor:
-        """Indices of so many random rows and of all verified ones, in order."""
+        """Indices of that many random rows and of all verified ones, in order."""
         chosen = self.verified >= 0
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
         chosen[order[:n_rows]] = True

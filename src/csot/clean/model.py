@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from csot._core.array_types import Ints
 from csot.clean.explanation import ChosenExplanation, Explanation, explain
 from csot.clean.features import Basis
-from csot.clean.folds import Folds, Integers
+from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, log_probs
 from csot.clean.members.csot import CsotFit, CsotRounds, Round
 from csot.clean.members.fourier import FourierProbes
@@ -87,7 +88,7 @@ class FittedModel:
         return self.basis.coordinates(self.scale(features))
 
     def logits(self, features: Tensor) -> Tensor:
-        """Of what is perceived in new rows, under the training rows' class prior."""
+        """Logits of the perceived class of new rows, under the class prior of the training rows."""
         rows = self.scale(features)
         total = rows.new_zeros(len(rows), len(self.noise))
         for weight, predictor in self.predictors:
@@ -105,10 +106,10 @@ def fit_model(
     pred_probs: Tensor | None,
     class_prior: Tensor | None,
     report: Callable[[str], None],
-    groups: Integers | None = None,
+    groups: Ints | None = None,
     csot: CsotRounds | None = None,
 ) -> FittedModel:
-    """Fit everything. `report` is told each stage as it begins; `groups` share a fold."""
+    """Fit everything. `report` is called with each stage as it begins; `groups` share a fold."""
     folds = Folds.stratified(evidence.labels_to_learn(), n_folds, seed, groups)
     report(NOISE_MATRIX)
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
@@ -224,7 +225,7 @@ def prior_ratio(truth: Tensor, class_prior: Tensor | None) -> Tensor:
 
 
 def _first_scale_and_noise(
-    features: Tensor, evidence: Evidence, seed: int, groups: Integers | None
+    features: Tensor, evidence: Evidence, seed: int, groups: Ints | None
 ) -> tuple[Scale, Tensor]:
     """Features as given or standardised, whichever predicts held-out labels of a sample better."""
     deviation = features.std(0)

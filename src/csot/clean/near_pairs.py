@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from csot._core.array_types import Floats, Ints
 
 K = 16
 """Neighbour whose distance is the scale of a row's surroundings."""
@@ -28,16 +28,13 @@ DIMENSIONS = 64
 SLACK = 1.5
 """What the projection may add to a ratio of distances before the exact one is computed."""
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class NearPairs:
     """Pairs of rows with their distance, and the distances to neighbours K/2 and K of every row."""
 
-    one: Integers
-    other: Integers
+    one: Ints
+    other: Ints
     distance: Floats
     middle: Floats
     outer: Floats
@@ -101,7 +98,7 @@ def _across(rows: Tensor, radius: Tensor, generator: torch.Generator) -> list[Te
 
 
 def _narrowed(rows: Tensor, generator: torch.Generator) -> Tensor:
-    """At most DIMENSIONS columns that keep distances, centred so that rounding is small."""
+    """Project to at most DIMENSIONS columns that keep distances; centred to reduce rounding."""
     rows = rows - rows.mean(0)
     if rows.shape[1] <= DIMENSIONS:
         return rows
@@ -145,6 +142,6 @@ def _squared_distances(rows: Tensor) -> Tensor:
 
 
 def _distances(rows: Tensor, pairs: Tensor) -> Tensor:
-    """Of the pairs (2, P), by their differences."""
+    """Distances of the pairs (2, P), computed from differences."""
     parts = [(rows[p[0]] - rows[p[1]]).norm(dim=1) for p in torch.split(pairs, 4096, 1)]
     return torch.cat(parts) if parts else rows.new_empty(0)

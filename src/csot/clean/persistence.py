@@ -205,7 +205,7 @@ def _whole(known: type[Any], parts: dict[str, Any]) -> Any:
     return Basis.restore(parts) if known is Basis else known(**parts)
 
 
-# What a fitted `LabelCleaner` is, as a file: its settings and all that `fit` learned.
+# A fitted `LabelCleaner` as a file: its settings and everything that `fit` learned.
 #
 # Left out are the training rows themselves: coordinates, held-out logits and probabilities.
 # Verdicts on the training rows are in `findings_` and `posterior_`, which are kept.

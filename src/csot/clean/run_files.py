@@ -108,7 +108,7 @@ def _write_tables(
 
 
 def _sample_table(data: LabelledData) -> pd.DataFrame:
-    """By id: the path of the image below the root, or the text, or nothing."""
+    """Table by id: the path of the image below the root, or the text, or no column."""
     index = pd.Index(data.ids, dtype=object)
     if data.images is not None:
         paths = [

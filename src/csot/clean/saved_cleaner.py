@@ -28,7 +28,7 @@ from csot.embed.preparation import (
     plan_embedding,
 )
 from csot.runs import Run
-from csot.runs.exports import Predicted
+from csot.runs.predicted import Predicted
 
 DESCRIPTIONS = {
     "images": "images",
@@ -47,7 +47,7 @@ class SavedCleaner:
     inputs: Preparation
     settings: dict[str, Any]
     embedder: str | None = None
-    """As the user named it, for `confirmed_embedder`."""
+    """Name given by the user, for `confirmed_embedder`."""
 
     @staticmethod
     def open(path: Path, embedder: str | None = None) -> SavedCleaner:
@@ -119,7 +119,7 @@ class SavedCleaner:
             )
 
     def _columns(self, given: Columns) -> Columns:
-        """Names that were not given are those of the run."""
+        """Fill in names that were not given from the run."""
         names = {name: getattr(given, name) or self.settings.get(name) for name in ("label", "id")}
         for name, other in (("text", "image"), ("image", "text")):
             if getattr(given, other) is None:

@@ -50,7 +50,7 @@ class CleaningRequest:
     data: Path | None
     """None for data in memory."""
     frame: Any
-    """Of data in memory: a table, or features and labels by name."""
+    """Data in memory: a table, or features and labels by name."""
     out: Path
     columns: Columns
     root: Path | None
@@ -262,7 +262,7 @@ def _settings(
     planned: PlannedEmbedding | None,
     verified: Labels | None,
 ) -> dict[str, object]:
-    """What was asked for, for the summary."""
+    """The arguments, for the summary."""
     return {
         "label": request.columns.label,
         "text": request.columns.text,
@@ -282,7 +282,7 @@ def _settings(
 
 
 def _cleaning(progress: Progress | None) -> Progress | None:
-    """Its stages for the cleaner; a function, of which a clone of the cleaner makes no copy."""
+    """Progress of the cleaner, as a function, which is not copied when the cleaner is cloned."""
     if progress is None:
         return None
     return lambda stage, done, total: progress(f"Cleaning ({stage})", done, total)

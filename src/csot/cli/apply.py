@@ -18,12 +18,12 @@ def apply(
             "--out",
             "-o",
             metavar="NEW",
-            help="New folder or file, in the form of the data; by default its name and -fixed.",
+            help="New folder or file, of the kind of the data; by default its name with -fixed.",
         ),
     ] = None,
     min_confidence: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Leave out corrections of RUN that are less sure."),
+        typer.Option(min=0, max=1, help="Apply only corrections with at least this confidence."),
     ] = 0.0,
     link: Annotated[
         bool, typer.Option("--link", help="Link to images instead of copying them.")

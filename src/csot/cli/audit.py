@@ -26,13 +26,13 @@ SHARES = {
     "right_before": "labels right as given",
     "right_after": "labels right after correction",
 }
-"""Of an `AuditResult`, in words."""
+"""Shares of an `AuditResult`, in words."""
 
 
 def audit(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
     rows: Annotated[
-        int, typer.Option(min=1, help="How many rows to verify; 50 to 200 are usual.")
+        int, typer.Option(min=1, help="Number of rows to verify; 50 to 200 are usual.")
     ] = 100,
     out: Annotated[
         Path | None,
@@ -40,12 +40,10 @@ def audit(
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="That CSV, filled in: print what it says about all labels."
-        ),
+        typer.Option(metavar="FILE", help="The filled-in CSV: estimate the noise rate from it."),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Seed of the random choice; a started audit keeps its own.")
+        int, typer.Option(help="Random seed; an audit that was started keeps its own.")
     ] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     quiet: Quiet = False,

@@ -84,8 +84,8 @@ def clean(
     votes: Annotated[
         Path | None,
         typer.Option(
-            help="CSV with the columns id, annotator and label: more opinions, beside the labels "
-            "of DATA; a review writes one, and Label Studio exports one."
+            help="CSV with the columns id, annotator and label: votes in addition to the labels of "
+            "DATA, written by csot review or exported from Label Studio."
         ),
     ] = None,
     class_prior: Annotated[
@@ -94,18 +94,20 @@ def clean(
     ] = None,
     duplicates: Annotated[
         DuplicatePolicy,
-        typer.Option(help="Near-duplicates: keep them out of each other's training, or not."),
+        typer.Option(
+            help="Keep near-duplicates in one fold (group), or do not search for them (ignore)."
+        ),
     ] = DuplicatePolicy.group,
     judge_with: Annotated[
         Path | None,
         typer.Option(
             "--with",
             metavar="RUN",
-            help="Judge DATA with what another run of csot clean learned; nothing is fitted.",
+            help="Judge DATA with the model of another run of csot clean; nothing is fitted.",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Random seed; the result depends on it and on the data.")
+        int, typer.Option(help="Random seed; the result depends only on it and on the data.")
     ] = 0,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the results of other data in RUN.")

@@ -51,7 +51,7 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="Methods, separated by commas; csot@c is an ablation; all; ablations.",
+            help="Methods, separated by commas; csot@c is ablation (c); all; ablations.",
             autocompletion=complete_method,
         ),
     ],
@@ -81,19 +81,22 @@ def compare(
         typer.Option(
             "--vary",
             metavar="KEY=V1,V2...",
-            help="Run with each value of a setting; may be repeated, each setting by itself.",
+            help="Run with each value of a setting; may be repeated: one is varied at a time.",
         ),
     ] = None,
     equal: Annotated[
         bool,
         typer.Option(
             "--equal",
-            help="The preset's common epochs, optimiser and network for every method; else each "
-            "method has those of its own section.",
+            help="Use the preset's common epochs, optimiser and network for every method, instead "
+            "of each method's own.",
         ),
     ] = False,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Runs at the same time; with several, each uses one thread.")
+        int,
+        typer.Option(
+            min=1, help="Number of parallel runs; with more than one, each uses one thread."
+        ),
     ] = 1,
     quiet: Quiet = False,
     as_json: AsJson = False,

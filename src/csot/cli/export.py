@@ -20,7 +20,7 @@ def export(
         typer.Option(
             "--onnx",
             metavar="FILE",
-            help="An .onnx file to write; RUN/model.onnx if no file is named at all.",
+            help="An .onnx file to write; RUN/model.onnx if neither file is named.",
         ),
     ] = None,
     torch_export: Annotated[

@@ -30,15 +30,15 @@ def figures(
         list[Path] | None,
         typer.Argument(
             metavar="[RUN]...",
-            help="Folders of csot train, compare or clean; without any, digits are used.",
+            help="Folders of csot train, compare or clean; by default digits are used.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder.")] = Path(
-        "figures"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")
+    ] = Path("figures"),
     truth: Annotated[
         Path | None,
-        typer.Option(help="CSV with the columns id and true_label, where a run has none."),
+        typer.Option(help="CSV with the columns id and true_label, for runs that have none."),
     ] = None,
     epoch: Annotated[
         int | None, typer.Option(help="Epoch whose snapshot is drawn; by default the last.")
@@ -52,7 +52,7 @@ def figures(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="timing: measure some of the iterations, scale the time up."),
+        typer.Option("--quick", help="For timing: measure some of the iterations and extrapolate."),
     ] = False,
     allow_outside: AllowOutside = False,
     quiet: Quiet = False,

@@ -127,7 +127,9 @@ def presets_show(
             autocompletion=complete_method,
         ),
     ] = None,
-    noise: Annotated[str | None, typer.Option(help="Also for this noise: sym:0.5 ...")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Resolve it for this noise: sym:0.5 ...")
+    ] = None,
     quiet: Annotated[
         bool,
         typer.Option(

@@ -68,7 +68,7 @@ FeatureColumns = Annotated[
     typer.Option(
         "--features",
         help="Feature columns, comma-separated; by default all that describe a sample. With --text "
-        "or --image they are used beside it.",
+        "or --image they are used in addition.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -84,15 +84,15 @@ VerifiedLabels = Annotated[
     list[Path] | None,
     typer.Option(
         "--verified",
-        help="CSV with the columns id and label: decisions that are final; a sheet of csot "
-        "audit, filled in; or an export of Label Studio. May be repeated.",
+        help="Final decisions: a CSV with the columns id and label, a filled-in sheet of csot "
+        "audit, or an export of Label Studio. May be repeated.",
     ),
 ]
 ImageRoot = Annotated[
     Path | None,
     typer.Option(
         "--root",
-        help="Folder that image paths start from; by default the table's.",
+        help="Folder that image paths are relative to; by default the table's.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -120,7 +120,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         "--preset",
-        help="A preset (csot presets list) or a .yaml file; by default the data's own.",
+        help="A preset (csot presets list) or a .yaml file; by default chosen by the data.",
         autocompletion=complete_preset,
     ),
 ]
@@ -137,8 +137,8 @@ Frozen = Annotated[
     bool | None,
     typer.Option(
         "--frozen/--fine-tune",
-        help="Train on features of a pretrained network, or train it on; else by whether "
-        "there is a GPU.",
+        help="Train on features of a frozen pretrained network, or fine-tune it; by default "
+        "frozen without a GPU.",
         show_default=False,
     ),
 ]

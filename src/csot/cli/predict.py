@@ -68,7 +68,7 @@ def predict(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Of a RUN with an embedder package.module:callable: that name, if you trust it.",
+            help="The embedder package.module:callable of RUN, to confirm that it may be imported.",
         ),
     ] = None,
     data_dir: DataDir = None,

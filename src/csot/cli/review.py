@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def review(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
     reviewer: Annotated[
-        str, typer.Option(metavar="NAME", help="Your name; decisions are kept under it.")
+        str, typer.Option(metavar="NAME", help="Your name, under which decisions are saved.")
     ] = "reviewer",
     port: Annotated[
         int | None, typer.Option(help="Port; by default a free one.", min=0, max=65535)
@@ -34,11 +34,11 @@ def review(
     ] = False,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Let --host be reachable from other machines.")
+        bool, typer.Option("--allow-remote", help="Allow a --host that other machines can reach.")
     ] = False,
     same_data: Annotated[
         bool,
-        typer.Option("--same-data", help="Keep the decisions: the data only moved."),
+        typer.Option("--same-data", help="Keep the decisions; the data was only moved."),
     ] = False,
     allow_outside: AllowOutside = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the address.")] = False,

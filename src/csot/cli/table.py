@@ -23,7 +23,7 @@ def table(
         typer.Argument(metavar="[RUN]...", help="Folders of csot compare or csot train."),
     ] = None,
     with_paper: Annotated[
-        bool, typer.Option("--with-paper", help="Add rows with the figures that the paper printed.")
+        bool, typer.Option("--with-paper", help="Add rows with the numbers printed in the paper.")
     ] = False,
     epochs: Annotated[
         str,

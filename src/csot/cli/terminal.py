@@ -75,7 +75,7 @@ class ProgressBar:
 
 
 class ProgressLines:
-    """For a log or a pipe: `Embedding images: 640 of 3,001, about 2 minutes left`."""
+    """Progress for a log or a pipe: `Embedding images: 640 of 3,001, about 2 minutes left`."""
 
     def __init__(
         self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
@@ -207,7 +207,7 @@ class Terminal:
         warnings.simplefilter("ignore")
 
     def say(self, line: RenderableType = "") -> None:
-        """On standard output, unless quiet."""
+        """Print to standard output, unless quiet."""
         is_text = isinstance(line, str | Text)
         # As text: what looks like rich's markup in a file's name is part of the name.
         drawn = Text(line) if isinstance(line, str) else line
@@ -215,7 +215,7 @@ class Terminal:
             self._out.print(Printable(drawn), soft_wrap=is_text, highlight=False)
 
     def result(self, facts: Any) -> None:
-        """With --json the only thing on standard output; else nothing."""
+        """Print as JSON if --json is given: then nothing else is on standard output."""
         if self._as_json:
             from csot.runs.summary import dumps
 
@@ -275,5 +275,5 @@ class Terminal:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        """In place of `warnings.showwarning`."""
+        """Replacement for `warnings.showwarning`."""
         self.warn(str(message))

@@ -99,14 +99,14 @@ def train(
     from_clean: Annotated[
         Path | None,
         typer.Option(
-            help="A run of csot clean on the same data: start from what it says about each label.",
+            help="A run of csot clean on the same data, whose probabilities to start from.",
             metavar="RUN",
         ),
     ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that embeddings and scaled images are kept in, for several runs.",
+            help="Folder for embeddings and scaled images, shared by several runs.",
             metavar="DIR",
         ),
     ] = None,
@@ -121,8 +121,8 @@ def train(
     precision: Annotated[
         str | None,
         typer.Option(
-            help="32-true, bf16-mixed, 16-mixed or auto, which is mixed on a GPU; else auto for "
-            "fine-tuning and 32-true for the rest.",
+            help="32-true, bf16-mixed, 16-mixed or auto (mixed on a GPU); by default auto for "
+            "fine-tuning, else 32-true.",
             rich_help_panel=MACHINE,
         ),
     ] = None,

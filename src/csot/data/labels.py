@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from csot._core.errors import DataError, DataWarning, clip, listed, naming, nearest
-from csot.data.columns.parse_cells import cell_text, is_missing
+from csot._core.missing import is_missing
+from csot.data.columns.parse_cells import cell_text
 from csot.data.types import LabelledData, Labels
 
 DIGITS = 18
-"""Of the longest number that 64 bits always hold."""
+"""Digits of the longest number that 64 bits always hold."""
 
 
 def tidy_labels(values: Iterable[object], where: str) -> Labels:
@@ -170,7 +171,7 @@ def encode(labels: Labels, class_names: list[str], where: str) -> Tensor:
 
 
 def tidy_ids(values: Iterable[object], where: str) -> list[str]:
-    """As text; an error names the first empty or repeated id and its rows."""
+    """Convert ids to text; an error names the first empty or repeated id and its rows."""
     ids: list[str] = []
     seen: dict[str, int] = {}
     for row, value in enumerate(values):

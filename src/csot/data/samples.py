@@ -1,4 +1,4 @@
-"""Inputs by row number: tensors in memory, or image files that are decoded when asked for."""
+"""Inputs by row number: tensors in memory, or image files that are decoded on access."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Samples(ABC):
 
     kind: Kind
     shape: tuple[int, ...]
-    """Of one input: (channels, H, W) or (D,)."""
+    """Shape of one input: (channels, H, W) or (D,)."""
     whole = False
     """Whether batches are canvases of whole images, see `ImageFiles`."""
     stored_views: int = 1

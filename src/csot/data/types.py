@@ -34,8 +34,8 @@ class Skipped:
 class LabelledData:
     """N samples with their given labels. Nothing in it is ever written back.
 
-    One of `features`, `images` and `texts` is there; images and texts may have `features` of a
-    table beside them.
+    Either `features`, `images` or `texts` is given; images and texts may have `features` of a
+    table in addition.
     """
 
     kind: str
@@ -125,7 +125,7 @@ class TrainingData:
     superclasses: Tensor | None = None
     """int64 (C,): the coarse class of each class."""
     mean: tuple[float, ...] | None = None
-    """Of the pixels in [0, 1], one per channel; None for features."""
+    """Mean of the pixels in [0, 1], per channel; None for features."""
     std: tuple[float, ...] | None = None
     root: Path | None = None
     """The folder of the image files; None for arrays."""
@@ -134,7 +134,7 @@ class TrainingData:
     table_features: TableFeatures | None = None
     """How the columns of a table became features."""
     uses: str | None = None
-    """In words: which columns of a table are used, and which are ignored and why."""
+    """A sentence: which columns of a table are used, and which are ignored and why."""
     prepared: dict[str, Any] | None = None
     """How images or texts became features: `csot.embed.Preparation.as_dict`."""
     votes: pd.DataFrame | None = None

@@ -1,4 +1,4 @@
-"""Embeddings kept by content: what did not change is not embedded again.
+"""Embeddings cached by content: unchanged samples are not embedded again.
 
 `embeddings.npy` holds one row per different content, `embeddings.json` the hash of each row, the
 embedder, and size and time of the files, so that unchanged files are recognised unread.

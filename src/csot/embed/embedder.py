@@ -39,7 +39,7 @@ Samples = Sequence[Path] | Sequence[str]
 
 @dataclass(frozen=True)
 class Embedder:
-    """A function from a list of n paths or texts to (n, D), and what tells it from another."""
+    """A function from a list of n paths or texts to (n, D), and what identifies it."""
 
     name: str
     version: str
@@ -67,7 +67,7 @@ def resolve_embedder(medium: Medium, wanted: str | None = None, view: int = 0) -
     """`package.module:callable`, or `hf:` and a name or folder of a model of transformers.
 
     For images also `timm:` and a name, or one of `NETWORKS`; for texts a name or folder of
-    sentence-transformers, with or without `hf:`. `view` is that of images that is embedded: see
+    sentence-transformers, with or without `hf:`. `view` is the number of the view of images: see
     `csot.embed.images` and `has_views`.
     """
     if view and not has_views(medium, wanted):

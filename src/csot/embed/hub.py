@@ -96,7 +96,7 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _trouble(endpoint: str, name: str) -> str:
-    """Why the hub cannot be asked for a model; empty if it answers at all.
+    """Why the hub cannot be reached; empty if it answers at all.
 
     Looking up the host's name has no time limit of its own, so a thread waits for it.
     """

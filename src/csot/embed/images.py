@@ -24,7 +24,7 @@ DIM = 1280
 MEAN, DEVIATION = 127.0, 128.0
 """The scaling of pixel values that the network was trained with."""
 BATCH = 4
-"""On a CPU small batches stay in the cache: 4 is three times as fast as 32."""
+"""Images per batch. Small batches stay in the cache of a CPU: 4 is three times as fast as 32."""
 DEVICE_BATCH = 128
 NAME = "efficientnet-lite0"
 PURPOSE = "embedding images"
@@ -143,7 +143,7 @@ def _fuse(network: torch.nn.Module) -> None:
 # Random views of a picture that depend on nothing but its pixels and the number of the view.
 
 LEAST_AREA = 0.5
-"""Of a window, as a share of the picture."""
+"""Least area of a window, as a share of the picture."""
 ASPECT = 4 / 3
 """Largest change of the ratio of width to height."""
 WINDOW_VERSION = "window-1"

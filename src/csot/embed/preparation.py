@@ -75,10 +75,10 @@ class Preparation:
     table: TableFeatures | None = None
     """How columns of a table became features."""
     divisor: float = 1.0
-    """Of an embedding that stands beside columns of a table: so neither outweighs the other."""
+    """Divides an embedding that is joined with columns, so that neither outweighs the other."""
 
     def as_dict(self) -> dict[str, object]:
-        """For the summary of a run."""
+        """Convert to a dict for the summary of a run."""
         return {**vars(self), "table": None if self.table is None else self.table.as_dict()}
 
     @staticmethod

@@ -42,7 +42,7 @@ class Request:
     truth: Path | None = None
     """CSV with the columns id and true_label."""
     epoch: int | None = None
-    """Of the snapshot."""
+    """Epoch of the snapshot."""
     kept: Path | None = None
     """Folder in which long computations are kept."""
     quick: bool = False
@@ -53,7 +53,7 @@ class Request:
     """Called with the name of a stage, how much of it is done, and how much there is."""
 
     def snapshot(self) -> Snapshot | None:
-        """Of the first run that has one, or None: digits are then used."""
+        """The snapshot of the first run that has one; None, if digits are to be used."""
         runs = [run.path for run in find_runs(self.runs)]
         kept = [run for run in runs if snapshot_epochs(run)]
         return read_snapshot((kept or runs)[0], self.epoch) if runs else None

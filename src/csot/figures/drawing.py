@@ -112,7 +112,7 @@ class Drawing:
 
 
 def _drawable(table: pd.DataFrame) -> pd.DataFrame:
-    """With names in one line, and without dollars, which would begin a formula."""
+    """Put names on one line and escape dollars, which would begin a formula."""
     found = table.copy()
     for name in found:
         if found[name].dtype == object or pd.api.types.is_string_dtype(found[name].dtype):

@@ -1,4 +1,4 @@
-"""Finished runs: found in folders, named so that they can be told apart, and their metrics read."""
+"""Finished runs: find them in folders, give them distinct names, and read their metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pandas as pd
 from csot._core.errors import naming
 from csot._core.files import check_file
 from csot.runs import Run
-from csot.runs.run import MARKER, SUMMARY
+from csot.runs.marker import MARKER
+from csot.runs.run import SUMMARY
 from csot.runs.summary import dumps
 
 CELLS = "cells"

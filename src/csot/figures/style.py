@@ -33,11 +33,11 @@ class Theme:
     faint: str
     """Grid lines and what is not meant to be looked at."""
     series: tuple[str, ...]
-    """Of lines and bars (Okabe and Ito)."""
+    """Colours of lines and bars (Okabe and Ito)."""
     classes: tuple[str, ...]
-    """Of classes (Paul Tol's muted scheme)."""
+    """Colours of classes (Paul Tol's muted scheme)."""
     ramp: tuple[str, ...]
-    """Of matrices, from zero to the largest entry."""
+    """Colours of matrices, from zero to the largest entry."""
 
     def rc(self) -> dict[Any, Any]:
         """Parameters of matplotlib."""

@@ -278,8 +278,8 @@ class Csot(Method):
     def _clean_targets(self, part: Part, weak: list[Tensor]) -> tuple[Tensor, Tensor]:
         """(b, C) targets of L_mix and of L_lab (differences 4 and 10).
 
-        `weak` are the logits of the weak views, (b, C) each; if there are none, predictions are
-        those of the last relabelling.
+        `weak` are the logits of the weak views, (b, C) each; if there are none, the predictions of
+        the last relabelling are used.
         """
         settings = self.settings
         hot = one_hot(part.labels, self.context.num_classes)

@@ -45,7 +45,8 @@ from csot.methods.core.contract import (
 )
 from csot.methods.parts.losses import contrast, cross_entropy, one_hot, whole_batch
 from csot.methods.parts.mixing import Mix, draw_mix
-from csot.methods.parts.neighbours import nearest_others, neighbour_votes
+from csot.methods.parts.neighbours import judge_by_votes, nearest_others, neighbour_votes
+from csot.methods.parts.small_loss import first_of_each_class
 
 TRAIN = Stream(Role.TRAIN)
 EMPTY = -2
@@ -189,14 +190,7 @@ class Moit(Method):
         votes = self._votes(self.head(seen.features), context.labels)
         total = votes.sum(-1, keepdim=True)
         posterior = torch.where(total > 0, votes / total.clamp(min=1e-30), seen.probs)
-        posterior = context.ranks.from_first(posterior)
-        agreed = posterior.argmax(-1) == seen.logits.argmax(-1)
-        return Judgement(
-            posterior=posterior,
-            trusted=context.ranks.from_first(agreed),
-            scores=label_probs(posterior, context.labels),
-            features=seen.features,
-        )
+        return judge_by_votes(posterior, seen, context.labels, context.ranks)
 
 
 def winners(votes: Tensor) -> Tensor:
@@ -214,10 +208,7 @@ def trust_evenly(votes: Tensor, labels: Tensor) -> Tensor:
     wins = (winners(votes) == labels) & (labels >= 0)
     count = int(one_hot(labels[wins], classes).sum(0).median())
     order = label_probs(votes, labels).argsort(stable=True, descending=True)
-    taken = torch.zeros_like(wins)
-    for number in range(classes):
-        taken[order[labels[order] == number][:count]] = True
-    return taken
+    return first_of_each_class(order, labels, count, classes)
 
 
 def icl_masks(

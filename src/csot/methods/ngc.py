@@ -155,8 +155,7 @@ class Ngc(Method):
     def split(self) -> Split | None:
         if not int(self.updates):
             return None
-        kept = self.labels == self.context.labels
-        return Split(self.clean & kept, self.clean & ~kept, self.labels)
+        return Split.from_labels(self.labels, self.clean, self.context.labels)
 
     def judge(self) -> Judgement:
         """Judge by a last propagation among all rows."""

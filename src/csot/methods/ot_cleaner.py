@@ -1,4 +1,4 @@
-"""OT Cleaner: labels of large loss give way to those of a balanced transport plan.
+"""OT Cleaner: labels of large loss are replaced by labels of a balanced transport plan.
 
 After a warm-up with cross-entropy, the labels u_i = argmax_k Q_ik come from
 

@@ -170,7 +170,7 @@ class Rrl(Method):
         }
 
     def _error(self, features: Tensor) -> Tensor:
-        """Of the projection before it is normalised: a unit vector has lost the length of v."""
+        """Reconstruction error, before normalisation: a unit vector has lost the length of v."""
         error: Tensor = self.decoder(self.head(features)).relu() - features
         return error.square().mean()
 
@@ -192,8 +192,7 @@ class Rrl(Method):
     def split(self) -> Split | None:
         if not bool(self.has_split):
             return None
-        kept = self.labels == self.context.labels
-        return Split(self.clean & kept, self.clean & ~kept, self.labels)
+        return Split.from_labels(self.labels, self.clean, self.context.labels)
 
     def judge(self) -> Judgement:
         """Judge by soft labels of a last vote among all rows."""

@@ -41,7 +41,7 @@ from csot.methods.core.contract import (
 )
 from csot.methods.parts.losses import cross_entropy, negative_cosine, one_hot
 from csot.methods.parts.mixing import draw_mix
-from csot.methods.parts.neighbours import nearest_among, neighbour_votes
+from csot.methods.parts.neighbours import judge_by_votes, nearest_among, neighbour_votes
 from csot.nets.layers import Norm, norm_1d
 
 TRAIN, LABELLED = Stream(Role.TRAIN), Stream(Role.LABELLED)
@@ -108,7 +108,7 @@ class Ssr(Method):
         return labels, votes
 
     def steps(self, epoch: int) -> Steps:
-        """One pass over all rows, beside as many batches of selected rows."""
+        """One pass over all rows, each batch together with a batch of selected rows."""
         rows, order = self.context.rows, self.context.order
         chosen = rows[self.selected.cpu()[rows]]
         sets = {LABELLED: repeat_rare(chosen, self.labels.cpu()[chosen], order), TRAIN: rows}
@@ -139,25 +139,18 @@ class Ssr(Method):
     def split(self) -> Split | None:
         if not bool(self.has_split):
             return None
-        kept = self.labels == self.context.labels
-        return Split(self.selected & kept, self.selected & ~kept, self.labels)
+        return Split.from_labels(self.labels, self.selected, self.context.labels)
 
     def judge(self) -> Judgement:
         """Judge by a last vote among all rows; trusted where network and vote agree."""
-        given, from_first = self.context.labels, self.context.ranks.from_first
-        seen = self.context.predict(self.network, self.context.all_rows)
-        posterior = from_first(self._relabel(seen, given)[1])
-        agreed = posterior.argmax(-1) == seen.logits.argmax(-1)
-        return Judgement(
-            posterior=posterior,
-            trusted=from_first(agreed),
-            scores=label_probs(posterior, given),
-            features=seen.features,
-        )
+        context = self.context
+        seen = context.predict(self.network, context.all_rows)
+        _, votes = self._relabel(seen, context.labels)
+        return judge_by_votes(votes, seen, context.labels, context.ranks)
 
 
 def balanced_votes(features: Tensor, labels: Tensor, count: int, classes: int) -> Tensor:
-    """(n, C) q; uniform for a row none of whose neighbours has a label."""
+    """(n, C) q; uniform for a row without labelled neighbours."""
     votes = neighbour_votes(labels, nearest_among(features, features, count), classes)
     sizes = one_hot(labels, classes).sum(0)
     votes = votes / sizes.clamp(min=1)

@@ -37,6 +37,7 @@ from csot.methods.core.contract import (
 from csot.methods.core.networks import Turns, WarmupSettings
 from csot.methods.parts.losses import pair_contrast, refine, whole_batch
 from csot.methods.parts.mixing import Side, guess, linear_ramp, mean_probs, mixmatch
+from csot.methods.parts.small_loss import first_of_each_class
 from csot.nets.layers import Norm, norm_1d
 
 GRANULE, LARGEST = 8, 8
@@ -114,7 +115,7 @@ class Unicon(Method):
         self.guessed[rows] = probs.argmax(-1)
 
     def _unlabelled_batch(self, share: float) -> int:
-        """Equal for up to eight processes, each of which has the same part of it."""
+        """Batch size, rounded so that it is the same for up to eight processes."""
         size = self.context.batch_size
         granule = math.lcm(GRANULE, self.context.ranks.world)
         wanted = min(LARGEST * size, size * self.settings.unlabelled_share / max(share, 1e-6))
@@ -193,13 +194,10 @@ def select_evenly(divergence: Tensor, labels: Tensor, classes: int) -> tuple[Ten
     N counts the rows with a label. Of a class with fewer rows, all are taken.
     """
     labelled = labels >= 0
-    taken = torch.zeros_like(labelled)
-    count = int(labelled.sum())
-    if count == 0:
-        return taken, 0.0
+    if not bool(labelled.any()):
+        return torch.zeros_like(labelled), 0.0
     below = divergence[labelled] < divergence[labelled].mean()
     size = int(below.sum()) // classes
     order = divergence.argsort(stable=True)
-    for number in range(classes):
-        taken[order[labels[order] == number][:size]] = True
-    return taken, float(below.float().mean())
+    kept = first_of_each_class(order, labels, size, classes)
+    return kept, float(below.float().mean())

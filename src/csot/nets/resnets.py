@@ -137,7 +137,7 @@ class SmallResNet(nn.Module):
 
 
 BLOCKS = (3, 4, 6, 3)
-"""In each stage of ResNet-34 and ResNet-50."""
+"""Number of blocks in each stage of ResNet-34 and ResNet-50."""
 
 # ResNet-34 for 32x32 images, as ELR trains it: a 3x3 stem in place of the 7x7 one and of the
 # pooling, then four stages of 3, 4, 6 and 3 blocks with 64, 128, 256 and 512 channels.

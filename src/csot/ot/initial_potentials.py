@@ -11,8 +11,8 @@ from csot.ot.inner.scaling import InnerMethod, Stopping
 from csot.ot.problem import Problem
 
 MAX_COST_RANGE = 200.0
-"""In units of epsilon. For larger costs the potentials take long to find, so the start is the rough
-solution for an epsilon `EPSILON_FACTOR` times larger, and so on."""
+"""Largest cost in units of epsilon. For larger costs the iteration starts from a rough solution for
+an epsilon `EPSILON_FACTOR` times larger, recursively: it would converge slowly otherwise."""
 
 EPSILON_FACTOR = 4
 ROUGH = Stopping(tolerance=1e-2, limit=100)

@@ -127,7 +127,9 @@ def solve(
     similarity : "cosine", "knn", an (N, N) matrix or an operator
         "cosine" never forms N x N; "knn" keeps the `neighbours` nearest. An operator is a
         function from an (N, K) tensor X to S X; S must be symmetric, and its diagonal should be
-        zero. Of a matrix that is not symmetric (S + S')/2 is used, with a warning.
+        zero. A matrix that is not symmetric is replaced by (S + S')/2, with a warning.
+    neighbours : int
+        Number of neighbours of `similarity="knn"`.
     method : "auto", "newton", "scaling" or "dykstra"
         Inner method: semi-dual Newton, Algorithm 1, or Algorithm S4 on full matrices. "auto" is
         Newton, by Cholesky or by conjugate gradients according to the number of classes.

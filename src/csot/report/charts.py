@@ -7,7 +7,7 @@ from unicodedata import east_asian_width
 
 import numpy as np
 
-from csot.report.coded_findings import Floats, Ints
+from csot._core.array_types import Floats, Ints
 from csot.report.confused_pairs import FAINT, ConfusionSummary
 
 SHADES = 12
@@ -31,7 +31,7 @@ class CellText:
     y: float
     text: str
     strong: bool
-    """On a dark shade."""
+    """Whether the shade is dark."""
     diagonal: bool
 
 
@@ -74,7 +74,7 @@ class HistogramChart:
 
 
 def matrix_chart(confused: ConfusionSummary, shown: Ints, names: list[str]) -> MatrixChart:
-    """Of the classes `shown` among `names`."""
+    """Draw the matrix of the classes `shown` among `names`."""
     part, counted = confused.cells, confused.kind == "found"
     size = len(shown)
     cell = 46 if size <= 12 else 38 if size <= 20 else 22 if size <= 45 else 13
@@ -162,7 +162,7 @@ def _square(i: int, j: int, cell: int, side: int) -> str:
 
 
 def _width(text: str) -> float:
-    """In units of the font size; Chinese, Japanese and Korean characters are twice as wide."""
+    """Width in units of the font size; Chinese, Japanese and Korean characters count twice."""
     return sum(1.0 if east_asian_width(letter) in "WF" else 0.65 for letter in text)
 
 

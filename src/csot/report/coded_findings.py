@@ -1,4 +1,4 @@
-"""Findings as arrays of class numbers, which is what the report counts with."""
+"""Findings as arrays of class numbers, for the counts of the report."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from csot.runs import STATUSES
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from csot._core.array_types import Bools, Floats, Ints
+from csot.runs.findings import (
+    CONFIDENCE,
+    IS_ISSUE,
+    LABEL_COLUMNS,
+    NOTE,
+    REASON,
+    SCORE,
+    STATUS,
+    STATUSES,
+    number_labels,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,20 +55,8 @@ class Coded:
 def encode(findings: pd.DataFrame, class_names: list[Any]) -> Coded:
     """Number the labels: the classes of the run first, then any other that occurs."""
     positions = {name: i for i, name in enumerate(dict.fromkeys(map(str, class_names)))}
-
-    def numbers(column: str) -> Ints:
-        labels = findings[column].tolist()
-        missing = findings[column].isna().tolist()
-        return np.array(
-            [
-                -1 if no else positions.setdefault(str(label), len(positions))
-                for label, no in zip(labels, missing, strict=True)
-            ],
-            dtype=np.int64,
-        )
-
     given, predicted, corrected = (
-        numbers(f"{kind}_label") for kind in ("given", "predicted", "corrected")
+        number_labels(findings[column], positions, str) for column in LABEL_COLUMNS
     )
     statuses = {name: i for i, name in enumerate(STATUSES)}
     return Coded(
@@ -70,10 +64,10 @@ def encode(findings: pd.DataFrame, class_names: list[Any]) -> Coded:
         given=given,
         predicted=predicted,
         corrected=corrected,
-        issue=findings["is_label_issue"].to_numpy(dtype=bool),
-        score=findings["label_score"].to_numpy(dtype=float),
-        confidence=findings["confidence"].to_numpy(dtype=float),
-        status=np.array([statuses[s] for s in findings["status"].tolist()], dtype=np.int64),
-        notes=findings["note"].tolist(),
-        reasons=findings["reason"].tolist(),
+        issue=findings[IS_ISSUE].to_numpy(dtype=bool),
+        score=findings[SCORE].to_numpy(dtype=float),
+        confidence=findings[CONFIDENCE].to_numpy(dtype=float),
+        status=np.array([statuses[s] for s in findings[STATUS].tolist()], dtype=np.int64),
+        notes=findings[NOTE].tolist(),
+        reasons=findings[REASON].tolist(),
     )

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from csot.report.coded_findings import Coded, Floats, Ints
+from csot._core.array_types import Floats, Ints
+from csot.report.coded_findings import Coded
 
 FAINT = 0.02
 """Share of a class below which no cell of an estimated noise matrix stands out."""
@@ -19,7 +20,7 @@ EVEN = 0.1
 FEWEST = 30
 """Flagged rows, and two per class, that it takes to call mistakes random."""
 MOST = 1000
-"""Classes beyond which this is not asked: the counts would fill the memory."""
+"""Most classes for which this is computed: the counts of more would fill the memory."""
 
 
 @dataclass(frozen=True)

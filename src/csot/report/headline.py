@@ -69,7 +69,7 @@ class Headline:
 
 
 def headline(coded: Coded, summary: Mapping[str, Any]) -> Headline:
-    """Counts are those of the findings; the noise rate is the run's own estimate if it has one."""
+    """Count the findings; the noise rate is the run's own estimate if it has one."""
     doubt = coded.doubt
     labelled = coded.labelled
     changed = labelled & (coded.corrected != coded.given)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from csot._core.array_types import Bools, Ints
 from csot._core.errors import clip
 from csot._core.pictures import (
     OUTSIDE,
@@ -27,7 +28,7 @@ from csot._core.pictures import (
     read_file,
     stretched,
 )
-from csot.report.coded_findings import Bools, Coded, Ints
+from csot.report.coded_findings import Coded
 from csot.runs import Run, findings
 from csot.runs.findings import VERIFIED
 from csot.runs.oddities import Oddities
@@ -153,7 +154,7 @@ def suspicion_order(coded: Coded) -> Ints:
 
 
 def select_rows(coded: Coded, max_rows: int, odd: Oddities | None = None) -> Ints:
-    """At most `max_rows` rows, the most suspicious first.
+    """Select at most `max_rows` rows, the most suspicious first.
 
     Conflicts are always shown, up to a quarter of all; then come the first rows of each pair of
     labels, of the uncertain, of the rows without a label and of those with a note. The rest, at

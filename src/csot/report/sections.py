@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from csot.report.coded_findings import Coded, Floats, Ints
+from csot._core.array_types import Floats, Ints
+from csot.report.coded_findings import Coded
 from csot.report.confused_pairs import ConfusedPair
 from csot.runs import STATUSES
 from csot.runs.oddities import RARE, Oddities, find_twins
@@ -143,7 +144,7 @@ def odd_section(coded: Coded, odd: Oddities) -> OddSection:
 
 
 def odd_data(odd: Oddities, rows: Ints) -> dict[str, Any]:
-    """For the script: the kinds of each of the rows shown as bits, and positions among them."""
+    """Data for the script: the kinds of each row shown as bits, and positions among them."""
     place = {row: position for position, row in enumerate(rows.tolist())}
     kinds = np.zeros(len(rows), dtype=np.int64)
     for bit, kind in enumerate(KINDS):

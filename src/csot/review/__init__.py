@@ -14,7 +14,7 @@ __all__ = ["ReviewServer"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the server when it is asked for: reading decisions needs neither it nor FastAPI."""
+    """Load the server on access: reading decisions needs neither it nor FastAPI."""
     if name != "ReviewServer":
         raise AttributeError(f"module 'csot.review' has no attribute {name!r}")
     from csot.review.web.server import ReviewServer

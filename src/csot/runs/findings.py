@@ -1,7 +1,8 @@
-"""The findings table: one row per sample, what its label is and what we think of it."""
+"""The findings table: one row per sample, with its labels, score, confidence and status."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -60,7 +61,7 @@ def findings_table(
 ) -> pd.DataFrame:
     """The table of findings (N rows), for cleaning, annotators and training alike.
 
-    Labels are those of the user, None where there is none. Scores and confidences are brought into
+    Labels have the user's own type, None where there is none. Scores and confidences are clipped to
     [0, 1], which rounding may have left.
     """
     columns = {
@@ -135,3 +136,22 @@ def _refuse(frame: pd.DataFrame, bad: Any, column: str, what: str) -> None:
             f"{column} {what} in {len(rows)} of {len(frame)} rows, "
             f"first {value!r} at id {frame.index[rows[0]]!r}"
         )
+
+
+def number_labels(
+    labels: pd.Series[Any],
+    numbers: dict[Any, int],
+    name: Callable[[Any], Any] = lambda label: label,
+) -> npt.NDArray[np.int64]:
+    """Class numbers (N,), -1 where there is no label.
+
+    A class that `numbers` lacks, by the `name` of its label, is added with the next number.
+    """
+    positions, found = pd.factorize(labels.astype(object))
+    known = [numbers.setdefault(name(label), len(numbers)) for label in found.tolist()]
+    return np.array([*known, -1], dtype=np.int64)[positions]
+
+
+def all_labels(findings: pd.DataFrame) -> list[Any]:
+    """Every label that occurs, once."""
+    return list(dict.fromkeys(label for name in LABEL_COLUMNS for label in findings[name].tolist()))

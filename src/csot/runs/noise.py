@@ -42,7 +42,7 @@ class NoiseEstimate:
         )
 
     def range_words(self, before: str = "") -> str:
-        """Such as `between 2 % and 33 %`, after `before`; empty without an interval."""
+        """The interval in words, `between 2 % and 33 %`, after `before`; empty without one."""
         if self.interval is None:
             return ""
         low, high = (_per_cent(value) for value in self.interval)

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from csot._core.array_types import Bools, Ints
 from csot.runs.findings import NO_CLASS_FITS, TOO_FEW_ROWS
 from csot.runs.run import Run
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 RARE = 5
 """A class with fewer rows is called rare."""
@@ -63,7 +60,7 @@ class Twins:
 
 
 def find_oddities(run: Run, ids: pd.Index, given: Ints, notes: Sequence[str]) -> Oddities:
-    """Of the rows `ids`; `given` holds class numbers, -1 where there is no label."""
+    """Find what is odd among the rows `ids`; `given` holds class numbers, -1 for no label."""
     groups = run.read_duplicates()
     group = np.full(len(ids), -1, dtype=np.int64)
     if groups is not None:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from csot._core.array_types import Bools, Ints
 
 SURE = 0.8
 """Probability from which the likeliest class is named alone."""
@@ -57,7 +56,7 @@ def quoted(name: object) -> str:
 
 
 def share(probability: float) -> str:
-    """In whole per cent; no model is certain."""
+    """Format a probability in whole per cent; no model is certain."""
     return SHARES[int(_shares(np.array([probability]))[0])]
 
 

@@ -1,10 +1,9 @@
-"""A run: the folder with all that a command produced."""
+"""A run: the folder with the results of a command."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,12 @@ from csot._core.errors import FileError, clip, naming
 from csot._core.files import (
     atomic_write,
     is_partial,
-    read_json,
     read_npy,
     remove_partials,
     write_text,
 )
-from csot.runs import exports, summary, tables
-from csot.runs.exports import corrected_table
+from csot.runs import summary, tables
+from csot.runs.corrected_table import corrected_table
 from csot.runs.findings import (
     CONFIDENCE,
     FINDINGS_COLUMNS,
@@ -31,17 +29,16 @@ from csot.runs.findings import (
     LABEL_COLUMNS,
     REASON,
     SCORE,
+    all_labels,
     check_findings,
 )
-from csot.runs.tables import KINDS, Kind, kind_of, read_column, text_column, to_text
+from csot.runs.label_studio_tasks import label_studio_files
+from csot.runs.marker import MARKER, read_marker, update_marker
+from csot.runs.tables import Kind, kind_of, read_column, text_column
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-FORMAT = 1
-MARKER = "run.json"
-MARKER_LIMIT = 1 << 16
-"""Bytes; it has some eighty."""
 FINDINGS = "findings.csv"
 FINDINGS_PARQUET = "findings.parquet"
 SAMPLES = "samples.csv"
@@ -120,7 +117,7 @@ class Run:
                 for name in OUTPUTS:
                     run._file(name).unlink(missing_ok=True)
         remove_partials(run.path)
-        run._mark()
+        update_marker(run.path)
         return run
 
     @classmethod
@@ -133,7 +130,7 @@ class Run:
             raise ValueError(f"{run.path} is a file: give the folder of a run")
         if not run._file(MARKER).exists():
             raise ValueError(f"{run.path} is not a run: it has no {MARKER}")
-        run._marker()
+        read_marker(run.path)
         missing = [name for name in (FINDINGS, SUMMARY) if not run._file(name).exists()]
         if missing:
             raise ValueError(
@@ -145,14 +142,14 @@ class Run:
         """findings.csv and, with pyarrow, findings.parquet. Ids must differ."""
         findings = check_findings(findings)
         ids, id_kind = tables.id_column(findings.index)
-        label_kind = kind_of(_labels(findings))
+        label_kind = kind_of(all_labels(findings))
         frame = findings.reset_index(drop=True)
         frame.insert(0, ID, ids)
         for name in LABEL_COLUMNS:
             frame[name] = text_column(frame[name], label_kind)
         # A parquet file that no longer agrees with the CSV must not survive an interruption.
         self._file(FINDINGS_PARQUET).unlink(missing_ok=True)
-        self._mark(id_kind=id_kind, label_kind=label_kind)
+        update_marker(self.path, id_kind=id_kind, label_kind=label_kind)
         tables.write_csv(self._file(FINDINGS), frame, excel_safe=self.excel_safe)
         if tables.has_parquet():
             frame[ID] = read_column(ids, id_kind)
@@ -188,7 +185,7 @@ class Run:
         if unknown:
             raise ValueError(f"samples may have the columns {list(SAMPLE_COLUMNS)}, got {unknown}")
         ids, kind = tables.id_column(samples.index)
-        self._mark(id_kind=kind)
+        update_marker(self.path, id_kind=kind)
         frame = samples.reset_index(drop=True)
         frame.insert(0, ID, ids)
         tables.write_csv(self._file(SAMPLES), frame, excel_safe=self.excel_safe)
@@ -279,21 +276,14 @@ class Run:
         `image_root` is the folder that the images start from; by default the run's own.
         `only_flagged` leaves out the rows that are neither an issue nor uncertain.
         """
-        labels = _labels(findings)
-        kind = kind_of(labels)
-        texts = {to_text(label, kind): None for label in [*(class_names or []), *labels]}
-        texts.pop("", None)
-        if only_flagged:
-            findings = findings[findings[IS_ISSUE] | (findings["status"] != "clean")]
-        made = exports.tasks(
+        made, config = label_studio_files(
             findings,
             samples,
             rows,
+            class_names=class_names or [],
+            only_flagged=only_flagged,
             image_root=image_root or self.image_root,
-            model_version=_model_version(),
-            label_kind=kind,
         )
-        config = exports.labelling_config(exports.medium_of(samples), list(texts))
         write_text(self._file(LABEL_STUDIO_CONFIG), config)
         write_text(self._file(LABEL_STUDIO), summary.dumps(made, indent=None))
         return self._file(LABEL_STUDIO)
@@ -332,12 +322,12 @@ class Run:
 
         Reading them gives back what was written in either case.
         """
-        return self._marker().get("excel_safe") is True
+        return read_marker(self.path).get("excel_safe") is True
 
     def write_excel_safe(self, wanted: bool) -> None:
         """Set `excel_safe`, before any table is written."""
         if wanted or self.excel_safe:
-            self._mark(excel_safe=wanted)
+            update_marker(self.path, excel_safe=wanted)
 
     @property
     def report_path(self) -> Path:
@@ -385,30 +375,8 @@ class Run:
         source = self.read_summary().get("source") if self._file(SUMMARY).exists() else None
         return source if isinstance(source, dict) else {}
 
-    def _marker(self) -> dict[str, Any]:
-        path = self._file(MARKER)
-        marker = read_json(path, MARKER_LIMIT) if path.exists() else {}
-        if not isinstance(marker, dict):
-            raise FileError(f"{path} is not the marker of a run: it must be a JSON object")
-        if marker.get("format", FORMAT) != FORMAT:
-            raise ValueError(
-                f"{self.path} has format {clip(str(marker['format']))} and this csot reads "
-                f"{FORMAT}: use the csot that wrote it"
-            )
-        for name in ("id_kind", "label_kind"):
-            if marker.get(name, "text") not in KINDS:
-                kind = clip(str(marker[name]))
-                raise FileError(f"{path}: {name} is {kind}; {', '.join(KINDS)} are known")
-        return dict(marker)
-
-    def _mark(self, **kinds: Kind | bool) -> None:
-        marker = self._marker() if self._file(MARKER).exists() else {}
-        wanted = {"format": FORMAT, **marker, **kinds}
-        if wanted != marker:
-            write_text(self._file(MARKER), summary.dumps(wanted) + "\n")
-
     def _kind(self, name: str) -> Kind:
-        kind: Kind = self._marker().get(name, "text")
+        kind: Kind = read_marker(self.path).get(name, "text")
         return kind
 
     def _read_by_id(self, name: str) -> pd.DataFrame:
@@ -423,15 +391,3 @@ class Run:
             first = clip(repr(found.index[found.index.duplicated()][0]))
             raise FileError(f"{path} has the id {first} twice: run the command again")
         return found
-
-
-def _labels(findings: pd.DataFrame) -> list[Any]:
-    """Every label that occurs, once."""
-    return list(dict.fromkeys(label for name in LABEL_COLUMNS for label in findings[name].tolist()))
-
-
-def _model_version() -> str:
-    try:
-        return f"csot {version('csot')}"
-    except PackageNotFoundError:
-        return "csot"

@@ -1,4 +1,4 @@
-"""Snapshots: what a network said about a few samples at one moment of its training.
+"""Snapshots: predictions and features of a few samples after some epochs of training.
 
 A training run keeps some of them, bounded in number and size, in `snapshots/epoch-N.npz`. The plans
 of the relabelling can be solved again from them, and features drawn.
@@ -91,14 +91,14 @@ def snapshot_path(run: Path, epoch: int) -> Path:
 
 
 def snapshot_epochs(run: Path) -> list[int]:
-    """Epochs of which there is a snapshot, in order."""
+    """Epochs that have a snapshot, in order."""
     folder = run / FOLDER
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(found[1]) for name in names if (found := FILE.fullmatch(name)))
 
 
 def clear_snapshots(run: Path) -> None:
-    """Delete those of an earlier run."""
+    """Delete the snapshots of an earlier run."""
     for epoch in snapshot_epochs(run):
         snapshot_path(run, epoch).unlink()
 

@@ -72,7 +72,7 @@ def clean_again(run: Run, decisions: Path, option: str = "--verified") -> str:
 
 
 def clean_command(run: Run) -> list[str]:
-    """The words of `csot clean ...`, as far as the run remembers its own command.
+    """The words of the command `csot clean ...`, from what the run recorded of it.
 
     Paths stay as they were typed where they mean the same from the current folder, else they are
     absolute.

@@ -26,7 +26,7 @@ HUGE = 1e300
 
 
 def plain(value: Any) -> Any:
-    """Only dict, list, str, int, float, bool and None; what is not finite becomes None."""
+    """Convert to dict, list, str, int, float, bool and None; non-finite numbers become None."""
     if value is None or isinstance(value, bool | int | str):
         # Sub-classes of str (enumerations, np.str_) lose their class.
         return str.__str__(value) if isinstance(value, str) else value
@@ -131,7 +131,7 @@ PACKAGES = ("csot", "torch", "numpy", "scipy", "scikit-learn", "pandas")
 
 
 def versions(*more: str) -> dict[str, str]:
-    """Python's, those of the packages that every run uses, and of `more`."""
+    """Versions of Python, of the packages that every run uses, and of `more`."""
     found = {name: _version(name) for name in (*PACKAGES, *more)}
     return {"python": platform.python_version(), **found}
 
@@ -180,7 +180,7 @@ class Accuracy:
 
 
 def measured_accuracies(summary: Mapping[str, Any]) -> Iterator[Accuracy]:
-    """Of the first test set, then of the others; nothing where none was measured.
+    """Accuracies on the first test set, then on the others; none if nothing was measured.
 
     The best epoch is left out where nothing chose it: it would be the last one under another name.
     """

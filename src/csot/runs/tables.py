@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import re
 from collections.abc import Iterable
 from numbers import Integral, Real
 from pathlib import Path
@@ -15,15 +14,14 @@ import pandas as pd
 
 from csot._core.errors import naming
 from csot._core.files import atomic_write, check_file
+from csot._core.missing import is_missing
+from csot.runs.excel_safe import restored, safe
+from csot.runs.excel_safe import restored_cell as restored_cell
+from csot.runs.excel_safe import safe_cell as safe_cell
 from csot.runs.findings import ID
 
 Kind = Literal["boolean", "integer", "float", "text"]
 KINDS: tuple[Kind, ...] = ("boolean", "integer", "float", "text")
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or NA."""
-    return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
 
 
 def kind_of(values: Iterable[Any]) -> Kind:
@@ -76,51 +74,6 @@ def read_column(texts: Iterable[str], kind: Kind) -> pd.Series[Any]:
     # that are not Unicode.
     plain = kind == "text" or any(value is None for value in found) or not found
     return pd.Series(found, dtype=object if plain else None)
-
-
-# Cells that a spreadsheet would take for a formula, disarmed by an apostrophe and restored.
-#
-# Excel, LibreOffice and Google Sheets run a cell of a CSV that starts with `=`, `+`, `-` or
-# `@`, also after a tab or a line break. Plain numbers are left alone. The change can be undone
-# exactly: a cell that would be a formula without its leading apostrophes gets one more.
-
-FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
-NUMBER = re.compile(r"'*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\Z")
-
-
-def safe_cell(cell: Any) -> Any:
-    """With one apostrophe more, if it is text that a spreadsheet would run."""
-    return f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
-
-
-def restored_cell(cell: Any) -> Any:
-    """Inverse of `safe_cell`."""
-    is_marked = isinstance(cell, str) and cell.startswith("'") and _is_formula(cell)
-    return cell[1:] if is_marked else cell
-
-
-def safe(frame: pd.DataFrame) -> pd.DataFrame:
-    """Cells and names of columns."""
-    return _each(frame, safe_cell)
-
-
-def restored(frame: pd.DataFrame) -> pd.DataFrame:
-    """Inverse of `safe`."""
-    return _each(frame, restored_cell)
-
-
-def _is_formula(cell: str) -> bool:
-    return FORMULA.match(cell) is not None and NUMBER.match(cell) is None
-
-
-def _each(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
-    columns = {
-        name: frame[name].map(change)
-        if pd.api.types.is_string_dtype(frame[name].dtype) or frame[name].dtype == object
-        else frame[name]
-        for name in frame
-    }
-    return pd.DataFrame(columns, index=frame.index).rename(columns=change)
 
 
 def has_parquet() -> bool:

@@ -18,7 +18,7 @@ from csot.runs.tables import read_text_csv, text_column, to_text, write_csv
 
 TRUE = "true_label"
 COLUMNS = (TRUE, "label")
-"""Where a file has the true labels: the first that there is."""
+"""Columns that may hold the true labels; the first one present is used."""
 
 
 def write_truth(run: Run, ids: pd.Index[Any], labels: list[Any]) -> Path:

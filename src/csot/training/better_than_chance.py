@@ -30,7 +30,7 @@ PERMUTATIONS = 9_999
 ROWS = 5_000
 """Held-out rows that are looked at; more would only take longer."""
 STANDARD_ERRORS = 3.0
-"""Of McNemar's test: about the same level."""
+"""Threshold of McNemar's test: about the same level."""
 CHUNK = 1 << 22
 """Numbers per chunk of permutations."""
 UNITS = 1_000_000
@@ -135,7 +135,7 @@ def excess_of_other_labels(predicted: Tensor, labels: Tensor) -> float:
 
 
 def most_frequent_labels(predicted: Tensor, labels: Tensor) -> dict[int, int]:
-    """By predicted class; a tie goes to the predicted class itself."""
+    """Most frequent label by predicted class; a tie goes to the predicted class itself."""
     counts = Counter(zip(predicted.tolist(), labels.tolist(), strict=True))
     found: dict[int, int] = {}
     for (k, label), count in counts.items():

@@ -16,7 +16,7 @@ from csot.training.label_knowledge import Difference, compare_predictions
 from csot.training.loop import Finished
 
 MOST_ROWS, MOST_NUMBERS = 5_000, 1_000_000
-"""Up to so many rows, and features of all of them, a cleaner is fitted too: seconds on a CPU."""
+"""Most rows, and most numbers in all, for which a cleaner is fitted too: seconds on a CPU."""
 
 
 @dataclass(frozen=True)

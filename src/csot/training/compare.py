@@ -132,7 +132,7 @@ class Recipe:
     machine: Mapping[str, Any] | None = None
     equal: bool = False
     words: str = ""
-    """For the terminal: what all runs start from."""
+    """What all runs start from, for the terminal."""
 
     def config(self, cell: ComparisonCell) -> RunConfig:
         method, _, letter = cell.method.partition("@")
@@ -230,8 +230,7 @@ def compare(
         As for `csot.train`; embeddings are kept in `out` for all runs, unless `source` has a
         `cache`.
     equal : bool
-        Give all methods the epochs, optimiser and network of the preset, rather than those of
-        their own sections.
+        Give all methods the epochs, optimiser and network of the preset instead of their own.
     jobs : int
         Number of runs at the same time; with more than one, each uses a single thread.
     command : str

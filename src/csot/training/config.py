@@ -180,7 +180,7 @@ class TrainingConfig(Strict):
     subset: int | None = Field(None, ge=1, le=MOST)
     """Batches of a class-balanced subset of the rows, drawn again every epoch; by default all."""
     holdout_least: int = Field(0, ge=0, le=MOST)
-    """Least number of rows held out, as far as that is not more than `holdout_most`."""
+    """Least number of rows held out, limited by `holdout_most`."""
     holdout_most: float = Field(0.2, gt=0, lt=1)
     """Largest share of the rows that is held out to reach `holdout_least`."""
     network: NetworkConfig = NetworkConfig()
@@ -213,7 +213,7 @@ class DataConfig(Strict):
     embedder: str | None = None
     """Turns images or texts into features, which are then trained on; None trains on the data."""
     stored_views: int | None = Field(None, ge=1, le=MOST_VIEWS)
-    """Views of each image that are embedded, the plain one included; None goes by the rows."""
+    """Embedded views of each image, including the plain one; by default depends on the rows."""
     verified: str | None = None
     """SHA-256 of the file of verified labels, which `csot.train` fills in."""
     from_clean: str | None = None

@@ -42,7 +42,7 @@ class Source:
     columns : Columns, optional
         Columns of a table.
     root : Path, optional
-        Folder that image paths of a table are relative to; by default that of the table.
+        Folder that image paths of a table are relative to; by default the folder of the table.
     download : bool
         Download a public data set that is missing.
     allow_outside : bool

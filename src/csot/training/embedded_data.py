@@ -110,7 +110,7 @@ class Pending:
     def _view(
         self, number: int, plain: Matrix, how: Preparation, on_stage: OnStage | None
     ) -> Matrix:
-        """Features of one view; columns of a table are those of the plain one."""
+        """Features of one view; columns of a table are taken from the plain view."""
         images = self.sets.train.images
         assert images is not None
         embedder = resolve_embedder("images", how.embedder, view=number)
@@ -164,7 +164,7 @@ def read_pending(place: Place, config: DataConfig, devices: int = 1) -> Pending:
 
 
 def count_views(data: LabelledData, config: DataConfig) -> int:
-    """As asked for; else as many as can be embedded in minutes, and one for texts."""
+    """Number of views: as configured, else as many as can be embedded in minutes; 1 for texts."""
     possible = data.images is not None and has_views("images", config.embedder)
     if config.stored_views is None:
         return 1 + min(MORE_VIEWS, AFFORDABLE // len(data)) if possible else 1

@@ -1,8 +1,8 @@
-"""Predictions in evaluation mode, measures of them, and errors if training diverges."""
+"""Predictions in evaluation mode, and accuracies: top 1 and top 5, of each split, held out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -13,12 +13,11 @@ from csot._core.ranks import Ranks
 from csot.data.augment.view_types import View
 from csot.data.samples import Samples
 from csot.data.types import TestSet, TrainingData
-from csot.methods.core.contract import Losses, Method, Predictions, Split
-from csot.training.checkpoint import Checkpoints
+from csot.methods.core.contract import Method, Predictions, Split
+from csot.training.divergence import check_outputs
 
 TOP = 5
-"""The label is among this many classes; said only where there are more."""
-REMEDY = "Try `settings` with a smaller learning_rate or with clip=1, or precision 32-true"
+"""Classes of the top-5 accuracy, which is measured if there are more."""
 
 
 class Evaluator:
@@ -80,7 +79,7 @@ class Evaluator:
         mine = rows.cpu()[places]
         # The plain view draws no random numbers, so its generator does not matter.
         view, generator = chosen or (self._plain, torch.Generator())
-        # For the rows of all processes, so that they do not depend on the number of these.
+        # Drawn for the rows of all processes, so that their number has no effect.
         draws = view.draw(len(rows), generator)[places]
         collected: list[list[Tensor]] = []
         with evaluating(module):
@@ -189,60 +188,3 @@ def split_accuracy(split: Split, rows: Tensor, given: Tensor, truth: Tensor) -> 
         "corrected_accuracy": share(labels == truth, corrected),
         "clean_recall": share(clean, right),
     }
-
-
-def describe_divergence(
-    module: nn.Module, losses: Losses, record: Mapping[str, float], step: int, kept: int | None
-) -> str:
-    """Which loss is not finite and since when, the state of the parameters, and what to try."""
-    broken = [name for name, value in losses.items() if not bool(torch.isfinite(value))]
-    broken_names = non_finite_parameters(module)
-    largest = max((float(value.detach().abs().max()) for value in module.parameters()), default=0.0)
-    state = (
-        f"{len(broken_names)} parameters hold NaN or infinity, first {broken_names[0]}"
-        if broken_names
-        else f"all parameters are finite, the largest is {largest:.3g}"
-    )
-    return (
-        f"the loss is not finite in epoch {record['epoch']}, step {step} "
-        f"({', '.join(broken) or 'on another process'}); {state}; learning rate "
-        f"{record['learning_rate']:.3g}; {_remedy(kept)}"
-    )
-
-
-def check_parameters(
-    module: nn.Module, record: Mapping[str, float], checkpoints: Checkpoints
-) -> None:
-    """Raise if a parameter is not finite: the last step of an epoch may do that.
-
-    Its loss was computed before.
-    """
-    broken = non_finite_parameters(module)
-    if broken:
-        raise FloatingPointError(
-            f"{len(broken)} parameters hold NaN or infinity after epoch {record['epoch']}, first "
-            f"{broken[0]}; learning rate {record['learning_rate']:.3g}; "
-            f"{_remedy(checkpoints.epoch('last'))}"
-        )
-
-
-def non_finite_parameters(module: nn.Module) -> list[str]:
-    """Names of the parameters that hold NaN or infinity."""
-    return [
-        name for name, value in module.named_parameters() if not bool(torch.isfinite(value).all())
-    ]
-
-
-def check_outputs(is_invalid: Tensor) -> None:
-    """Raise if an output is invalid, (N, ...) bool; finite parameters may give infinite outputs."""
-    rows = is_invalid.flatten(1).any(1)
-    if bool(rows.any()):
-        raise FloatingPointError(
-            f"the outputs for {int(rows.sum())} of {len(rows)} rows are not finite: the network "
-            f"has diverged; checkpoints of earlier epochs are kept. {REMEDY}"
-        )
-
-
-def _remedy(kept: int | None) -> str:
-    remains = "no checkpoint yet" if kept is None else f"the checkpoint of epoch {kept} is kept"
-    return f"{remains}. {REMEDY}"

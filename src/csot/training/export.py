@@ -40,7 +40,7 @@ class Exported:
     files : list of Path
         The models.
     cards : list of Path
-        A model card beside each of them.
+        A model card next to each of them.
     difference : float
         Largest difference between a probability of the files and of the run.
     rows : int
@@ -72,7 +72,7 @@ def export(
     (N, D), for any N, and returns probabilities (N, C): normalisation is inside, and so is the
     EfficientNet-Lite that the features of images were made with. Features of texts, of mixed tables
     and of other embedders have to be made by csot. It is compared
-    with the run before it is written. A model card in Markdown is written beside it.
+    with the run before it is written. A model card in Markdown is written next to it.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def export(
 
 
 def card_of(run: Path, card: Path, predictor: Predictor, result: Exported) -> str:
-    """The model card of the exported files that it stands beside."""
+    """The model card of the exported files, written next to them."""
     files = [path.name for path in result.files if path.with_suffix(".md") == card]
     rows = "rows of the data of the run" if result.real else "random rows"
     return model_card(
@@ -214,7 +214,7 @@ def torch_bytes(program: torch.export.ExportedProgram, inputs: Tensor) -> tuple[
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the exporters of torch say about themselves."""
+    """Silence the messages of the torch exporters."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -180,7 +180,7 @@ def rows_to_train_on(labels: Tensor, config: TrainingConfig, generator: torch.Ge
 
 
 def balanced_subset(rows: Tensor, labels: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """At most `count` of the `rows`, in order: random ones, as many of each class as there can be.
+    """Draw at most `count` of the `rows`, in order, as many of each class as there can be.
 
     As in DivideMix's code for Clothing1M: of rows in random order each class gives its first
     ceil(count / C), and of these the first `count` are taken. Labels (N,) are -1 for none.

@@ -45,7 +45,7 @@ def start_fabric(config: RunConfig) -> Fabric:
 
 
 def choose_precision(machine: MachineConfig) -> Literal["32-true", "16-mixed", "bf16-mixed"]:
-    """As asked for; "auto" is mixed precision on a GPU."""
+    """The configured precision; "auto" is mixed precision on a GPU."""
     if machine.precision != "auto":
         return machine.precision
     if machine.accelerator not in ("auto", "cuda", "gpu") or not torch.cuda.is_available():
@@ -75,7 +75,7 @@ def describe_hardware(device: torch.device, processes: int = 1) -> str:
 
 
 def processor_name() -> str:
-    """Name of the processor, as far as the system knows it."""
+    """Name of the processor, if the system reports it."""
     if CPU_INFO.exists():
         lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

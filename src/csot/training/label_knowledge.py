@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,9 +21,8 @@ from csot.data.types import LabelledData, TrainingData
 from csot.runs import Run
 from csot.runs.findings import PREDICTED
 
-Floats = npt.NDArray[np.float64]
 STANDARD_ERRORS = 2.0
-"""By which the labels have to side with one of two, to believe it rather than the other."""
+"""Margin by which labels must side with one of two models to prefer it."""
 
 
 def with_verified(data: TrainingData, files: Sequence[Path]) -> TrainingData:
@@ -144,7 +142,7 @@ class Difference:
     rows: int
     """Rows of all where they predict different classes."""
     held_out: int
-    """Of them, held-out rows whose label is one of the two classes."""
+    """How many of them are held-out rows whose label is one of the two classes."""
     for_network: int
     for_cleaner: int
 
@@ -189,6 +187,6 @@ def compare_predictions(
 
 
 def disagreeing(network: Tensor, cleaner: Tensor, names: Sequence[str]) -> list[str]:
-    """For each row, what the cleaner predicts where the network predicts another class."""
+    """For each row, a sentence if the cleaner and the network predict different classes."""
     pairs = zip(network.tolist(), cleaner.tolist(), strict=True)
     return [f" The cleaner predicts {names[b]}." if 0 <= b != a else "" for a, b in pairs]

@@ -1,12 +1,9 @@
-"""The training loop: `run_loop`, then the functions that it calls."""
+"""The training loop: `run_loop`, the class that holds its parts, and the functions it calls."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,29 +11,17 @@ from torch.optim import Optimizer
 
 from csot._core.errors import listed, naming
 from csot._core.ranks import Ranks
-from csot.data.augment.views import Views
 from csot.data.types import TrainingData
 from csot.methods import find_method
-from csot.methods.core.contract import (
-    Batch,
-    Context,
-    Judgement,
-    Losses,
-    Method,
-    Part,
-    Predictions,
-    Steps,
-    Stream,
-)
+from csot.methods.core.contract import Judgement, Losses, Method
 from csot.nets.build import seeded
 from csot.training.better_than_chance import HeldOutTest, check_held_out
 from csot.training.checkpoint import Checkpoint, Checkpoints
 from csot.training.config import RunConfig, learning_rate
+from csot.training.divergence import check_parameters, describe_divergence
 from csot.training.evaluate import (
     Evaluator,
     average_statistics,
-    check_parameters,
-    describe_divergence,
     evaluate,
     held_out,
 )
@@ -46,54 +31,17 @@ from csot.training.from_config import (
     generator_for,
     make_optimiser,
     make_views,
-    network_factory,
     rows_to_train_on,
 )
 from csot.training.hardware import describe_hardware, start_fabric
-from csot.training.label_knowledge import starting_posterior, unverified
-from csot.training.run_folder import snapshot_epochs, snapshot_rows
+from csot.training.label_knowledge import unverified
+from csot.training.method_inputs import make_context, turn_batches
+from csot.training.progress import Progress, Record
+from csot.training.run_folder import epochs_to_snapshot, snapshot_rows
 from csot.training.time_estimate import TimeEstimate, Workload
 
-Record = dict[str, float]
-"""The numbers of one epoch, by name: a row of metrics.csv."""
-HOLDOUT, CHOICES, ORDER, DROPOUT, CHANCE_TEST, SUBSET, SHOWN = range(7)
+HOLDOUT, CHOICES, ORDER, DROPOUT, CHANCE_TEST, SUBSET, SNAPSHOT = range(7)
 """A number for each use of randomness, so that each has a generator of its own."""
-
-
-@dataclass
-class Progress:
-    """Callbacks of a training run; only the first process calls them.
-
-    Parameters
-    ----------
-    on_step : callable
-        Called with the number of the step, counted from 1 in each epoch.
-    on_epoch : callable
-        Called with the records of all epochs so far.
-    on_start : callable
-        Called with the configuration before the data are read.
-    on_ready : callable
-        Called with the `Workload` before the first epoch.
-    on_estimate : callable
-        Called with the estimated seconds that remain, after the first steps and after each epoch.
-    on_words : callable
-        Called with what a run starts from, in words.
-    on_stage : callable
-        Called with the name of a stage before the training, such as "Embedding images", how much
-        of it is done, and how much there is.
-    on_snapshot : callable
-        Called after some epochs with the epoch, a few rows, and what the first network says of
-        them.
-    """
-
-    on_step: Callable[[int], None] = lambda step: None
-    on_epoch: Callable[[list[Record]], None] = lambda history: None
-    on_start: Callable[[RunConfig], None] = lambda config: None
-    on_ready: Callable[[Workload], None] = lambda workload: None
-    on_estimate: Callable[[float], None] = lambda seconds: None
-    on_words: Callable[[str], None] = lambda words: None
-    on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
-    on_snapshot: Callable[[int, Tensor, Predictions], None] = lambda epoch, rows, seen: None
 
 
 @dataclass(frozen=True)
@@ -128,142 +76,167 @@ def run_loop(
 
     `module` is the network of a user who passed one.
     """
-    training, seed = config.training, config.seed
-    fabric = start_fabric(config)
-    ranks = Ranks(fabric.global_rank, fabric.world_size)
-    views = make_views(data, training.views)
-    evaluator = Evaluator(views.plain, training.evaluation_batch, fabric.device, ranks)
-    rows = rows_to_train_on(unverified(data), training, generator_for(seed, HOLDOUT))
-    context = make_context(config, data, rows, views, evaluator, module)
-    key = selection_key(training.select_on, data)
-    kind = find_method(config.method)
-    with seeded(seed):
-        method = kind(context, kind.Settings.model_validate(config.settings))
-    optimiser = make_optimiser(method.parameter_groups(), training.optimiser)
-    # The wrapped module computes the losses in its forward pass: however often a method runs its
-    # networks, gradients are exchanged once.
-    wrapped, wrapped_optimiser = fabric.setup(method, optimiser)
-
-    history = resume(checkpoints, method, optimiser)
+    loop = Loop(config, data, checkpoints, progress, module)
+    history = loop.resume()
     started = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
-    workload = workload_of(config, method, len(rows), fabric.device.type, len(history))
-    estimate = TimeEstimate(workload, progress.on_estimate)
-    shown = snapshot_rows(rows, training.snapshot_rows, generator_for(seed, SHOWN))
-    if fabric.is_global_zero:
-        progress.on_ready(workload)
-    for epoch in range(len(history) + 1, training.epochs + 1):
-        context.generator = generator_for(seed, CHOICES, epoch)
-        context.order = generator_for(seed, ORDER, epoch)
-        if training.subset is not None:
-            size = training.subset * training.batch_size
-            generator = generator_for(seed, SUBSET, epoch)
-            context.rows = balanced_subset(rows, data.labels, size, generator)
+    for epoch in range(len(history) + 1, config.training.epochs + 1):
+        record = loop.train_epoch(epoch)
+        record |= loop.evaluate_epoch(epoch)
+        record["seconds"] = time.perf_counter() - started
+        history.append(record)
+        loop.save_epoch(epoch, history)
+    return loop.finish(history)
+
+
+class Loop:
+    """The parts of a run, built from its configuration, and what is done with them every epoch."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        data: TrainingData,
+        checkpoints: Checkpoints,
+        progress: Progress,
+        module: nn.Module | None,
+    ) -> None:
+        training, seed = config.training, config.seed
+        self.config, self.data = config, data
+        self.checkpoints, self.progress = checkpoints, progress
+        self.fabric = start_fabric(config)
+        self.ranks = Ranks(self.fabric.global_rank, self.fabric.world_size)
+        views = make_views(data, training.views)
+        self.evaluator = Evaluator(
+            views.plain, training.evaluation_batch, self.fabric.device, self.ranks
+        )
+        self.rows = rows_to_train_on(unverified(data), training, generator_for(seed, HOLDOUT))
+        self.context = make_context(config, data, self.rows, views, self.evaluator, module)
+        self.key = selection_key(training.select_on, data)
+        kind = find_method(config.method)
+        with seeded(seed):
+            self.method = kind(self.context, kind.Settings.model_validate(config.settings))
+        self.optimiser = make_optimiser(self.method.parameter_groups(), training.optimiser)
+        # The wrapped module computes the losses in its forward pass: however often a method runs
+        # its networks, gradients are exchanged once.
+        self.wrapped, self.wrapped_optimiser = self.fabric.setup(self.method, self.optimiser)
+        self.snapshot = snapshot_rows(
+            self.rows, training.snapshot_rows, generator_for(seed, SNAPSHOT)
+        )
+
+    def resume(self) -> list[Record]:
+        """Load the last checkpoint, if there is one; returns the records of its epochs."""
+        history = load_last(self.checkpoints, self.method, self.optimiser)
+        device = self.fabric.device.type
+        workload = workload_of(self.config, self.method, len(self.rows), device, len(history))
+        self.estimate = TimeEstimate(workload, self.progress.on_estimate)
+        if self.fabric.is_global_zero:
+            self.progress.on_ready(workload)
+        return history
+
+    def train_epoch(self, epoch: int) -> Record:
+        """Relabel, then train on every batch of the epoch."""
+        method, seed = self.method, self.config.seed
+        self._draw_epoch(epoch)
         begin_epoch(method, epoch)
-        rate = set_learning_rate(optimiser, method, config, epoch)
+        rate = set_learning_rate(self.optimiser, method, self.config, epoch)
         record: Record = {"epoch": epoch, "learning_rate": rate}
         # Dropout takes no generator: it draws from the global one, which is restored afterwards.
-        with seeded(generator_for(seed, DROPOUT, epoch, ranks.rank).initial_seed()):
+        with seeded(generator_for(seed, DROPOUT, epoch, self.ranks.rank).initial_seed()):
             began = time.perf_counter()
             with torch.no_grad():
                 record |= method.begin_epoch(epoch)
             record["relabel_seconds"] = time.perf_counter() - began
             method.train()
             means = MeanLosses()
-            batches = turn_batches(method, epoch, data, context)
-            for step, batch in enumerate(batches, 1):
-                losses: Losses = wrapped(batch)
-                if not losses:
-                    continue
-                total = means.add(losses)
-                if not bool(torch.isfinite(ranks.mean(total.detach()))):
-                    kept = checkpoints.epoch("last")
-                    raise FloatingPointError(
-                        describe_divergence(method, losses, record, step, kept)
-                    )
-                is_update = step % training.accumulate == 0
-                with fabric.no_backward_sync(wrapped, enabled=not is_update):
-                    fabric.backward(total / training.accumulate)
-                if is_update:
-                    if training.clip is not None:
-                        fabric.clip_gradients(wrapped, wrapped_optimiser, max_norm=training.clip)
-                    wrapped_optimiser.step()
-                    wrapped_optimiser.zero_grad()
-                method.after_step(batch)
-                if fabric.is_global_zero:
-                    progress.on_step(step)
-                    estimate.step(step)
+            for step, batch in enumerate(turn_batches(method, epoch, self.data, self.context), 1):
+                losses: Losses = self.wrapped(batch)
+                if losses:
+                    self._update(means.add(losses), losses, record, step)
+                    method.after_step(batch)
+                    if self.fabric.is_global_zero:
+                        self.progress.on_step(step)
+                        self.estimate.step(step)
             # Drop the gradients of an incomplete group of steps.
-            wrapped_optimiser.zero_grad()
-            record |= means.read(ranks)
-        check_parameters(method, record, checkpoints)
-        average_statistics(method, ranks)
+            self.wrapped_optimiser.zero_grad()
+            record |= means.read(self.ranks)
+        check_parameters(method, record, self.checkpoints)
+        average_statistics(method, self.ranks)
         method.eval()
-        is_last = epoch == training.epochs
-        if is_last or epoch % training.evaluate_every == 0:
-            record |= evaluate(method, data, rows, evaluator)
-        if len(shown) and epoch in snapshot_epochs(training.epochs):
-            seen = evaluator.predictions(method.network, data.train, shown)
-            if fabric.is_global_zero:
-                progress.on_snapshot(epoch, shown, seen)
-        record["seconds"] = time.perf_counter() - started
-        history.append(record)
-        is_best = best_epoch(history, key) == epoch
-        if fabric.is_global_zero:
-            is_record = is_best and key in record
-            if is_last or is_record or epoch % training.checkpoint_every == 0:
-                state = {"optimiser": optimiser.state_dict(), "history": history}
-                checkpoints.save(Checkpoint(epoch, method.state_dict(), state), best=is_best)
-            progress.on_epoch(history)
-            estimate.epoch(epoch)
+        return record
 
-    fabric.barrier()
-    context.generator = generator_for(seed, CHOICES, training.epochs + 1)
-    context.rows = rows
-    method.eval()
-    with torch.no_grad():
-        judgement = method.judge()
-    predicted, tested = predict_training_rows(method, data, rows, evaluator, seed)
-    return Finished(
-        history,
-        best_epoch(history, key),
-        judgement,
-        rows,
-        fabric.is_global_zero,
-        tested,
-        describe_hardware(fabric.device, ranks.world),
-        predicted,
-    )
+    def _draw_epoch(self, epoch: int) -> None:
+        """Set the generators of this epoch, and its rows if it trains on a subset."""
+        training, seed, context = self.config.training, self.config.seed, self.context
+        context.generator = generator_for(seed, CHOICES, epoch)
+        context.order = generator_for(seed, ORDER, epoch)
+        if training.subset is not None:
+            size = training.subset * training.batch_size
+            generator = generator_for(seed, SUBSET, epoch)
+            context.rows = balanced_subset(self.rows, self.data.labels, size, generator)
 
+    def _update(self, total: Tensor, losses: Losses, record: Record, step: int) -> None:
+        """Backpropagate one step; the optimiser moves after every `accumulate` steps."""
+        training, fabric = self.config.training, self.fabric
+        if not bool(torch.isfinite(self.ranks.mean(total.detach()))):
+            kept = self.checkpoints.epoch("last")
+            raise FloatingPointError(describe_divergence(self.method, losses, record, step, kept))
+        is_update = step % training.accumulate == 0
+        with fabric.no_backward_sync(self.wrapped, enabled=not is_update):
+            fabric.backward(total / training.accumulate)
+        if is_update:
+            if training.clip is not None:
+                fabric.clip_gradients(self.wrapped, self.wrapped_optimiser, max_norm=training.clip)
+            self.wrapped_optimiser.step()
+            self.wrapped_optimiser.zero_grad()
 
-def make_context(
-    config: RunConfig,
-    data: TrainingData,
-    rows: Tensor,
-    views: Views,
-    evaluator: Evaluator,
-    module: nn.Module | None,
-) -> Context:
-    """What the method is given: labels, rows, views, and how to evaluate its networks."""
-    training = config.training
-    context = Context(
-        labels=data.targets.to(evaluator.device),
-        rows=rows,
-        num_classes=len(data.class_names),
-        epochs=training.epochs,
-        batch_size=training.batch_size,
-        views=views,
-        make_network=network_factory(
-            data, training, config.seed, compiled=config.machine.compile, module=module
-        ),
-        predict=lambda network, wanted: evaluator.predictions(network, data.train, wanted),
-        ranks=evaluator.ranks,
-        locked=None if data.verified is None else data.verified >= 0,
-        posterior=starting_posterior(data),
-    )
-    context.predict_weak = lambda network, wanted: evaluator.predictions(
-        network, data.train, wanted, views.weak, context.generator
-    )
-    return context
+    def evaluate_epoch(self, epoch: int) -> Record:
+        """Accuracies, in epochs that are evaluated; in some, also a snapshot of a few rows."""
+        training, method, data = self.config.training, self.method, self.data
+        record: Record = {}
+        if epoch == training.epochs or epoch % training.evaluate_every == 0:
+            record = evaluate(method, data, self.rows, self.evaluator)
+        if len(self.snapshot) and epoch in epochs_to_snapshot(training.epochs):
+            seen = self.evaluator.predictions(method.network, data.train, self.snapshot)
+            if self.fabric.is_global_zero:
+                self.progress.on_snapshot(epoch, self.snapshot, seen)
+        return record
+
+    def save_epoch(self, epoch: int, history: list[Record]) -> None:
+        """Write a checkpoint if one is due, and report the epoch."""
+        if not self.fabric.is_global_zero:
+            return
+        training = self.config.training
+        is_best = best_epoch(history, self.key) == epoch
+        is_record = is_best and self.key in history[-1]
+        is_due = epoch % training.checkpoint_every == 0
+        if epoch == training.epochs or is_record or is_due:
+            state = {"optimiser": self.optimiser.state_dict(), "history": history}
+            checkpoint = Checkpoint(epoch, self.method.state_dict(), state)
+            self.checkpoints.save(checkpoint, best=is_best)
+        self.progress.on_epoch(history)
+        self.estimate.epoch(epoch)
+
+    def finish(self, history: list[Record]) -> Finished:
+        """Judge every label by the trained method, and test it on held-out labels."""
+        method, seed = self.method, self.config.seed
+        self.fabric.barrier()
+        self.context.generator = generator_for(seed, CHOICES, self.config.training.epochs + 1)
+        self.context.rows = self.rows
+        method.eval()
+        with torch.no_grad():
+            judgement = method.judge()
+        predicted, tested = predict_training_rows(
+            method, self.data, self.rows, self.evaluator, seed
+        )
+        return Finished(
+            history,
+            best_epoch(history, self.key),
+            judgement,
+            self.rows,
+            self.fabric.is_global_zero,
+            tested,
+            describe_hardware(self.fabric.device, self.ranks.world),
+            predicted,
+        )
 
 
 def predict_training_rows(
@@ -311,7 +284,7 @@ def set_learning_rate(optimiser: Optimizer, method: Method, config: RunConfig, e
     return rate
 
 
-def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> list[Record]:
+def load_last(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> list[Record]:
     """Load the last checkpoint, if there is one; returns the records of its epochs."""
     found = checkpoints.load("last")
     if found is None:
@@ -324,35 +297,6 @@ def resume(checkpoints: Checkpoints, method: Method, optimiser: Optimizer) -> li
         method.load_state_dict(found.model)
         optimiser.load_state_dict(found.state["optimiser"])
     return history
-
-
-def turn_batches(
-    method: Method, epoch: int, data: TrainingData, context: Context
-) -> Iterator[Batch]:
-    """Yield the batches of all turns of an epoch; between turns the method evaluates again."""
-    for turn in range(method.turn_count(epoch)):
-        if turn:
-            with torch.no_grad():
-                method.begin_turn(epoch, turn)
-            method.train()
-        yield from fetch_batches(method.steps(epoch), data, context)
-
-
-def fetch_batches(steps: Steps, data: TrainingData, context: Context) -> Iterator[Batch]:
-    """Load this process's share of each step on the device; files are read one step ahead."""
-
-    def fetch(streams: Mapping[Stream, Tensor]) -> Batch:
-        parts = {}
-        for stream, whole in streams.items():
-            rows = whole[context.ranks.share(len(whole))].cpu()
-            inputs = data.train.batch(rows).to(context.device)
-            rows = rows.to(context.device)
-            parts[stream] = Part(rows, inputs, context.labels[rows], context.ranks, len(whole))
-        return parts
-
-    batches = map(fetch, steps)
-    is_read = data.root is not None and data.train.kind == "images"
-    return prefetch(batches) if is_read else batches
 
 
 def selection_key(select_on: str | None, data: TrainingData) -> str:
@@ -402,19 +346,3 @@ class MeanLosses:
             return {}
         means = [value / self._counts[name] for name, value in self._sums.items()]
         return dict(zip(self._sums, ranks.mean(torch.stack(means)).tolist(), strict=True))
-
-
-T = TypeVar("T")
-
-
-def prefetch(items: Iterator[T]) -> Iterator[T]:
-    """Yield the same items in the same order; a thread produces the next one in the meantime."""
-
-    def take() -> list[T]:
-        return [item for _, item in zip(range(1), items, strict=False)]
-
-    with ThreadPoolExecutor(1, "prefetch") as pool:
-        future = pool.submit(take)
-        while item := future.result():
-            future = pool.submit(take)
-            yield item[0]

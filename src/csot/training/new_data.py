@@ -53,7 +53,7 @@ class RunInputs:
 
     @staticmethod
     def of(run: Path, facts: InputFacts, embedder: str | None = None) -> RunInputs:
-        """By inputs.yaml; an error names the file."""
+        """Read inputs.yaml; an error names the file."""
         prepared = None
         with naming(run / INPUTS, "a description of the inputs", "train it again"):
             table = None if facts.table is None else TableFeatures.from_dict(facts.table)
@@ -173,7 +173,7 @@ class RunInputs:
         return Inputs(samples, found.ids, labels_of(found, self.wanted, Path(where)))
 
     def _columns(self, asked: Columns, source: Path | pd.DataFrame) -> Columns:
-        """Columns of a table that were not named are those of the training data."""
+        """Fill in columns that were not named from the training data."""
         if isinstance(source, Path) and not is_table(source):
             return asked
         known = {role: getattr(self.columns, role) for role in ("label", "text", "image", "id")}

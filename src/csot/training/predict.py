@@ -20,7 +20,7 @@ from csot.data.types import TrainingData
 from csot.methods import find_method
 from csot.methods.core.contract import Context, Method, Predictions
 from csot.nets.build import seeded
-from csot.runs.exports import Predicted
+from csot.runs.predicted import Predicted
 from csot.training.checkpoint import Checkpoint
 from csot.training.config import RunConfig
 from csot.training.evaluate import Evaluator, accuracy

@@ -31,7 +31,7 @@ class Section(Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
     by_noise: dict[str, Section] = Field(default_factory=dict)
-    """By kind of noise (`sym`, `asym`), or by kind and rate (`sym:0.8`)."""
+    """Settings by kind of noise (`sym`, `asym`), or by kind and rate (`sym:0.8`)."""
 
 
 class Preset(Strict):
@@ -44,7 +44,7 @@ class Preset(Strict):
     data: str | None = None
     dataset: DataConfig = DataConfig()
     noise: dict[str, str] = Field(default_factory=dict)
-    """By kind of noise, the options that it has where none are given: `asym: overall`."""
+    """Default options by kind of noise: `asym: overall`."""
     training: TrainingConfig = TrainingConfig()
     methods: dict[str, Section] = Field(default_factory=dict)
 

@@ -32,7 +32,8 @@ from csot.runs.truth import write_truth
 from csot.training.cleaner_comparison import AgainstCleaner
 from csot.training.config import RunConfig
 from csot.training.label_knowledge import CleanedRun, compare_predictions, disagreeing
-from csot.training.loop import Finished, Record
+from csot.training.loop import Finished
+from csot.training.progress import Record
 from csot.training.run_folder import IMAGES, RunFolder
 
 PICTURES = 5000
@@ -238,7 +239,7 @@ def principal_axes(features: npt.NDArray[np.float64], axes: int = 64) -> npt.NDA
 
 
 def accuracies(history: list[Record], best_epoch: int) -> dict[str, Any]:
-    """Accuracies on the test sets; those of all but the first are in `further_tests`, by name.
+    """Accuracies on the test sets; for all but the first they are in `further_tests`, by name.
 
     Each at the epoch chosen by the noisy held-out rows (`best`), at the last (`last`), and the
     highest (`peak`), which is for comparison with papers that report it; nothing is chosen by it.

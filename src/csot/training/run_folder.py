@@ -22,7 +22,7 @@ from csot.data.readers.labelled_table import Columns
 from csot.data.types import TrainingData
 from csot.methods.core.contract import Predictions
 from csot.runs import Run
-from csot.runs.run import MARKER
+from csot.runs.marker import MARKER
 from csot.runs.snapshots import Snapshot, clear_partials, clear_snapshots, write_snapshot
 from csot.runs.tables import write_csv
 from csot.training.checkpoint import Checkpoints
@@ -49,7 +49,7 @@ class InputFacts(Strict):
 
     kind: Literal["images", "features"]
     shape: Annotated[list[Side], Field(min_length=1, max_length=3)]
-    """Of one input."""
+    """Shape of one input."""
     class_names: Annotated[list[str], Field(min_length=1, max_length=MOST_CLASSES)]
     mean: list[float] | None
     std: list[float] | None
@@ -212,13 +212,13 @@ MOST_EPOCHS = 12
 
 
 @cache
-def snapshot_epochs(epochs: int) -> frozenset[int]:
-    """At most `MOST_EPOCHS` epochs in a geometric sequence from the first to the last."""
+def epochs_to_snapshot(epochs: int) -> frozenset[int]:
+    """Choose at most `MOST_EPOCHS` epochs in a geometric sequence from the first to the last."""
     return frozenset(np.rint(np.geomspace(1, epochs, MOST_EPOCHS)).astype(int).tolist())
 
 
 def snapshot_rows(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """At most `count` of the rows trained on, at random, in ascending order."""
+    """Draw at most `count` of the rows trained on, in ascending order."""
     chosen = torch.randperm(len(rows), generator=generator)[:count]
     return rows[chosen.sort().values]
 

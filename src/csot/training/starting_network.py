@@ -49,7 +49,7 @@ class Start:
     preset: str | None
     settings: dict[str, Any] = field(default_factory=dict)
     words: str = ""
-    """For the terminal: what was chosen, and what to say for another choice."""
+    """Message for the terminal: what was chosen, and how to choose otherwise."""
     precision: str | None = None
     """Unless the user names one."""
 
@@ -68,7 +68,7 @@ def choose_start(
     settings: Mapping[str, Any],
     accelerator: str,
 ) -> Start:
-    """Choose by the data, the machine and what the user asked for.
+    """Choose by the data, the machine and the user's arguments.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def choose_start(
 
 
 def refuse_frozen(frozen: bool | None, why: str) -> None:
-    """Raise if the user asked for frozen or for trained weights where there is no choice."""
+    """Raise if `frozen` is given where there is no choice."""
     if frozen is not None:
         asked = "`frozen`" if frozen else "`frozen` False (--fine-tune)"
         raise DataError(f"{asked} cannot be given: {why}")

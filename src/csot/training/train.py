@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,9 @@ from csot.training.data_source import (
 )
 from csot.training.embedded_data import read_pending
 from csot.training.from_config import IN_MEMORY, generator_for
-from csot.training.loop import Progress, run_loop
+from csot.training.loop import run_loop
 from csot.training.presets import make_config, preset_for
+from csot.training.progress import Progress, Record
 from csot.training.results import write_results
 from csot.training.run_folder import RunFolder, is_first_process, snapshot_writer
 from csot.training.starting_network import Start, choose_start, refuse_frozen
@@ -213,7 +214,7 @@ def train_configured(
     if data is None and path is not None:
         refuse_overlap(path, Path(out))
     folder = RunFolder(Path(out))
-    writers: list[Callable[[list[dict[str, float]]], None]] = [folder.write_metrics]
+    writers: list[Callable[[list[Record]], None]] = [folder.write_metrics]
     if tensorboard:
         writers.append(folder.tensorboard_writer())
     callbacks = progress or Progress()
@@ -244,18 +245,7 @@ def train_configured(
     if is_first_process():
         folder.write_inputs(labelled, source.columns)
         Run(folder.path).write_excel_safe(excel_safe)
-    keep_snapshot = snapshot_writer(folder.path, labelled)
-
-    def on_epoch(history: list[dict[str, float]]) -> None:
-        for write in writers:
-            write(history)
-        callbacks.on_epoch(history)
-
-    def on_snapshot(epoch: int, rows: Tensor, seen: Predictions) -> None:
-        keep_snapshot(epoch, rows, seen)
-        callbacks.on_snapshot(epoch, rows, seen)
-
-    extended = replace(callbacks, on_epoch=on_epoch, on_snapshot=on_snapshot)
+    extended = also_written(callbacks, writers, snapshot_writer(folder.path, labelled))
     finished = run_loop(config, labelled, folder.checkpoints, extended, module)
     if finished.is_first:
         against = None
@@ -268,6 +258,25 @@ def train_configured(
         history=pd.DataFrame(finished.history),
         findings=folder.run().read_findings() if finished.is_first else pd.DataFrame(),
     )
+
+
+def also_written(
+    progress: Progress,
+    writers: Sequence[Callable[[list[Record]], None]],
+    write_snapshot: Callable[[int, Tensor, Predictions], None],
+) -> Progress:
+    """Return callbacks that write metrics and snapshots before they call those of `progress`."""
+
+    def on_epoch(history: list[Record]) -> None:
+        for write in writers:
+            write(history)
+        progress.on_epoch(history)
+
+    def on_snapshot(epoch: int, rows: Tensor, seen: Predictions) -> None:
+        write_snapshot(epoch, rows, seen)
+        progress.on_snapshot(epoch, rows, seen)
+
+    return replace(progress, on_epoch=on_epoch, on_snapshot=on_snapshot)
 
 
 def with_noise(data: TrainingData, noisy: NoisyLabels) -> TrainingData:

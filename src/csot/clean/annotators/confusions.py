@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from csot._core.array_types import Floats, Ints
 
 STRENGTHS: Floats = 10.0 ** np.arange(0, 6.5, 0.5)
 """Prior votes per class among which the evidence chooses kappa and s."""
@@ -34,7 +32,7 @@ NEGLIGIBLE = 1e-6
 """Expected votes below which a cell is left out of the evidence: with many classes, most are."""
 NEWTON_STEPS = 5
 LEAST_VARIANCE = 0.1
-"""Of tau^2 and sigma^2: annotators are never all alike, and EM takes long to find that they are."""
+"""Lower bound of tau^2 and sigma^2: annotators always differ, and EM is slow to reach zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +99,7 @@ class Strengths(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Confusions:
-    """The matrices T_a, as far as votes need them."""
+    """The matrices T_a, stored as the entries that the votes need."""
 
     common: Floats
     """T (C, C)."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.base import clone
 
+from csot._core.array_types import Floats, Ints
 from csot.clean.annotators.confusions import Confusions, Pairs
 from csot.clean.annotators.expectation_maximisation import AnnotatorFit, fit
 from csot.clean.annotators.quality import (
@@ -25,24 +26,21 @@ from csot.clean.cleaner import LabelCleaner
 from csot.clean.inputs import check_probabilities, check_same_index, encode_labels
 from csot.ot import ConvergenceWarning
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class Consensus:
     """What several annotators agree on, and what each of them is worth."""
 
     findings: pd.DataFrame
-    """By sample: the columns of `LabelCleaner.findings_`, with the majority vote as
+    """One row per sample: the columns of `LabelCleaner.findings_`, with the majority vote as
     `given_label` and the consensus as `corrected_label`; `n_votes`; `agreement`, the share
     of the votes for the consensus."""
     annotators: pd.DataFrame
-    """By annotator, best first: `quality`, the probability that a vote is right, with a 95 %
-    interval; votes; agreement with the consensus and with the others; the worst class; the
+    """One row per annotator, best first: `quality`, the probability that a vote is right, with a
+    95 % interval; votes; agreement with the consensus and with the others; the worst class; the
     commonest confusion."""
     votes: pd.DataFrame
-    """By vote: `vote_score`, the probability that it is right, and `is_vote_issue`."""
+    """One row per vote: `vote_score`, the probability that it is right, and `is_vote_issue`."""
     posterior: Floats
     """(N, C) probability of each class to be the true one."""
     classes: npt.NDArray[Any]
@@ -89,8 +87,8 @@ def find_consensus(
 ) -> Consensus:
     """Find the true label of each sample from the votes of several annotators.
 
-    Each annotator has a confusion matrix, shrunk to the common one as far as their votes are few;
-    a classifier of the samples, if there is one, counts as far as the votes support it.
+    Each annotator has a confusion matrix, shrunk to the common one if they gave few votes. A
+    classifier of the samples, if there is one, is weighted by how well it agrees with the votes.
 
     Parameters
     ----------
@@ -118,6 +116,10 @@ def find_consensus(
         How often the cleaner is fitted; each time to a better consensus.
     random_state : int
         Seed of the cleaner.
+
+    Returns
+    -------
+    Consensus
     """
     check_same_index(
         votes=None if is_long(votes) else votes,

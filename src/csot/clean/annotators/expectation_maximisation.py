@@ -18,13 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
+from csot._core.array_types import Floats, Ints
 from csot.clean.annotators.confusions import Confusions, Habits, Pairs, estimate
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MAX_ROUNDS = 500
 TOLERANCE = 1e-3
@@ -34,7 +31,7 @@ STRENGTH_ROUNDS = (2, 5, 9)
 could keep EM from settling."""
 SHARPNESS = (0.05, 20.0)
 PRIOR_WEIGHT = 10.0
-"""Of the priors log g, log w_k ~ N(0, 1 / PRIOR_WEIGHT): as much as about ten samples."""
+"""Precision of the priors log g, log w_k ~ N(0, 1 / PRIOR_WEIGHT): that of about ten samples."""
 
 
 @dataclass(frozen=True, eq=False)

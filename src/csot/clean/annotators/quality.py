@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import beta
 
-from csot.clean.annotators.confusions import Confusions, Floats
+from csot._core.array_types import Floats, Ints
+from csot.clean.annotators.confusions import Confusions
 from csot.clean.annotators.votes import Votes
 from csot.runs.findings import CORRECTED, findings_table
 from csot.runs.reasons import Verdicts, quoted, reasons
@@ -89,7 +90,7 @@ def _strength(right: Floats, unclear: Floats, n: Floats, mean: float) -> float:
 
 
 def _mean(votes: Votes, values: npt.NDArray[np.bool_], n: Floats) -> Floats:
-    """Of the votes of each annotator; NaN without a vote."""
+    """Mean over the votes of each annotator; NaN without a vote."""
     total = np.bincount(votes.annotator, values.astype(np.float64), minlength=len(n))
     return _ratio(total, n)
 
@@ -144,7 +145,6 @@ def _confusion(votes: Votes, confusions: Confusions) -> tuple[Any, Any]:
 
 # From the posterior of the truth to one verdict per sample, and one per vote.
 
-Ints = npt.NDArray[np.int64]
 
 CONFIDENT = 0.8
 """Below this posterior of the consensus label the status is `uncertain`."""

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from csot._core.array_types import Ints
 from csot.clean.inputs import EncodedLabels, encode_labels
 
-Ints = npt.NDArray[np.int64]
 LONG = ("sample", "annotator", "label")
 """Columns of a long table: one row per vote."""
 

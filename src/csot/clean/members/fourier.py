@@ -22,7 +22,7 @@ MOST_ROWS = 10_000
 """Rows up to which Fourier features are used."""
 N_FEATURES = 512
 WIDTHS = (0.5, 1.0, 2.0)
-"""Of the median distance between rows."""
+"""Kernel widths, in units of the median distance between rows."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class FourierProbes:
     stage = "kernel probes"
 
     def applies(self, training: TrainingSet) -> bool:
-        """With many rows the network is as good, and faster."""
+        """Whether the rows are few: with many the network is as good, and faster."""
         return len(training.evidence) <= MOST_ROWS
 
     def fit(self, training: TrainingSet, first: FirstPass, noise: Tensor) -> Fit:

@@ -36,11 +36,10 @@ class LinearProbes:
     stage = "probes"
 
     def fit(self, training: TrainingSet, noise: Tensor) -> FirstPass:
-        """Probes, and what the labels' disagreement means as far as they can tell.
+        """Fit the probes, and explain where labels disagree with them.
 
-        It is decided here for the first time, so that what is trained later does not learn
-        the mistakes. With many rows a sample decides first; then the probes train on all that
-        they trust.
+        Later members do not train on labels that are explained as mistakes here. With many rows
+        a sample decides first; then the probes train on all rows that they trust.
         """
         basis, folds, evidence = training.basis, training.folds, training.evidence
         n = len(evidence)

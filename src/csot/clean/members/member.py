@@ -66,11 +66,11 @@ class Learner(Protocol):
 
     @property
     def name(self) -> str:
-        """As in `LabelCleaner(members=...)`."""
+        """Name in `LabelCleaner(members=...)`."""
 
     @property
     def stage(self) -> str:
-        """As progress names it."""
+        """Name of the stage that progress shows."""
 
     def applies(self, training: TrainingSet) -> bool:
         """Whether it is of use on data of this size."""

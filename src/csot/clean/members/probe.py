@@ -44,8 +44,8 @@ def fit_probes(
 ) -> Tensor:
     """Weights (D, K, C) of K probes, from `start`; L-BFGS, preconditioned by the variances.
 
-    Rows whose likelihood is the same for every class train nothing, nor do those that `trusted`
-    (N, K) leaves out.
+    Rows have no effect if their likelihood is the same for every class, or if `trusted` (N, K) is
+    false.
     """
     rows = basis.rows
     dim, n_folds, n_classes = start.shape
@@ -164,10 +164,9 @@ def first_noise(
 ) -> Probe:
     """Probes of the first ridge and T, from nothing or from a guess.
 
-    With almost no shrinkage of T and, from there, with that of the evidence; the likelier.
-
-    A lone noisy cell may be shrunk away before it has been seen; without shrinkage, small data
-    would be overfitted.
+    Fitted with almost no shrinkage of T and, from there, with the shrinkage of the evidence; the
+    likelier of the two is returned. Shrinkage from the start may hide a single noisy cell; no
+    shrinkage overfits small data.
     """
     guess = first_guess(evidence.n_classes) if noise is None else noise
     weights = None

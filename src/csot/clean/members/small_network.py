@@ -33,7 +33,7 @@ class Networks:
     outer_bias: Tensor
 
     def logits(self, x: Tensor, k: int) -> Tensor:
-        """Of network k: (N, D) -> (N, C), in the precision of x."""
+        """Logits of network k: (N, D) -> (N, C), in the precision of x."""
         inner, inner_bias, outer, outer_bias = (
             part[k].to(x.dtype)
             for part in (self.inner, self.inner_bias, self.outer, self.outer_bias)

@@ -134,7 +134,7 @@ RANDAUGMENT: Mapping[str, Ladder] = {
     "posterize": lambda level: 4 + int(4 * level),
     "solarize": lambda level: 256 - int(256 * level),
 }
-"""As FixMatch has them: here the factors are themselves, not distances from 1."""
+"""Ranges of FixMatch: factors are given directly, not as distances from 1."""
 
 
 @dataclass(frozen=True)

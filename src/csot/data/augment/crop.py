@@ -1,4 +1,4 @@
-"""A window at random, of the same or of another scale, a mirror image, a hole."""
+"""Random crops, with or without scaling; mirroring; cutout."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CropFlip(Step):
 
 @dataclass(frozen=True)
 class WindowFlip(Step):
-    """As `CropFlip` without padding, from images of unequal sizes, each in a canvas with a mask."""
+    """`CropFlip` without padding, for images of unequal sizes, each on a canvas with a mask."""
 
     channels: int
     height: int
@@ -135,7 +135,7 @@ class Extents:
 
 
 def extents(images: Tensor, channels: int) -> Extents:
-    """By the mask that follows the channels; without one, all of the canvas."""
+    """Read the mask that follows the channels; without one, the image fills the canvas."""
     count, found, height, width = images.shape
     if found == channels:
         zero = torch.zeros(count, dtype=torch.long)
@@ -171,7 +171,7 @@ ATTEMPTS = 10
 RATIOS = 3 / 4, 4 / 3
 """Width by height."""
 FILTER_UNIT = 2**16
-"""Of the filter's weights."""
+"""Fixed-point unit of the filter's weights."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def solarize(images: Tensor, value: Tensor) -> Tensor:
 
 
 def posterize(images: Tensor, value: Tensor) -> Tensor:
-    """Only the upper `value` bits are kept."""
+    """Keep the upper `value` bits."""
     step = 2 ** (8 - _each(value).int())
     return (images - images % step).to(torch.uint8)
 

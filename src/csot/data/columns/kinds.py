@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from csot._core.array_types import Floats
 from csot._core.errors import DataError, DataWarning, clip
+from csot._core.missing import is_missing
 from csot.data.columns import parse_cells as cells
-from csot.data.columns.parse_cells import Floats, is_missing
 
 NUMBERS = ("number", "money", "percent")
 POSTAL = frozenset({"zip", "zipcode", "postcode", "postal", "postalcode", "plz"})
@@ -109,7 +110,7 @@ def _never_empty(name: str, values: Floats, kind: Kind) -> Kind | Ignored:
 def _written_number(
     column: pd.Series[Any], present: list[str], name: str, where: str
 ) -> Kind | None:
-    """Text that reads as numbers, but for a few cells, of which a warning tells."""
+    """Text that reads as numbers, except for a few cells, which a warning names."""
     decimal = cells.decimal_sign(present)
     numbers = cells.to_numbers(column, decimal)
     stray = [

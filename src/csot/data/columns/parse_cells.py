@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-Floats = npt.NDArray[np.float64]
+from csot._core.array_types import Floats
+from csot._core.missing import is_missing
 
 MISSING = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "-", "--", "?", "."})
 """Words for a missing number or date, in lower case. In a category column only "" is missing."""
@@ -28,7 +28,7 @@ GROUPED = {
     ".": re.compile(rf"(?:\d{{1,3}}(?:[,{SPACES}]\d{{3}})+|\d*)(?:\.\d*)?"),
     ",": re.compile(rf"(?:\d{{1,3}}(?:[.{SPACES}]\d{{3}})+|\d*)(?:,\d*)?"),
 }
-"""By the decimal sign: digits in groups of three, or ungrouped."""
+"""Patterns by decimal sign: digits in groups of three, or ungrouped."""
 ISO = "ISO8601"
 DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")
 WRITTEN = ("%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y")
@@ -40,11 +40,6 @@ MAY_BE_DATE = re.compile(
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 SAMPLED = 500
 """Different values among which the format of dates is chosen."""
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or NA."""
-    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def cell_text(value: object) -> str:

@@ -23,13 +23,13 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from csot._core.array_types import Floats
 from csot._core.errors import DataError, listed, nearest
 from csot.data.columns import parse_cells as cells
 from csot.data.columns.kinds import NUMBERS, Ignored, Kind, kind_of, to_matrix
-from csot.data.columns.parse_cells import Floats
 
 MOST_CATEGORIES = 100
-"""Of a column; the rarer ones are pooled."""
+"""Most categories of a column; the rarest are pooled."""
 RARE, LEAST = 10, 2
 """A category of fewer rows is pooled: 1 % of the rows, but at least 2 and at most 10."""
 OTHER = "\0"
@@ -46,16 +46,16 @@ class TableFeatures:
     used: list[Kind]
     ignored: list[Ignored] = field(default_factory=list)
     medians: dict[str, float] = field(default_factory=dict)
-    """Of numbers, and of dates in days."""
+    """Medians of numbers, and of dates in days."""
     flagged: list[str] = field(default_factory=list)
     """Columns of numbers and dates that had missing cells."""
     categories: dict[str, list[str]] = field(default_factory=dict)
-    """Of each category column, those with a feature of their own."""
+    """Categories of each column that have a feature of their own."""
     pooled: list[str] = field(default_factory=list)
     """Category columns with a feature for all other values."""
     mean: list[float] = field(default_factory=list)
     deviation: list[float] = field(default_factory=list)
-    """Of each feature; 0 and 1 where it is not scaled."""
+    """Mean and deviation of each feature; 0 and 1 where it is not scaled."""
 
     @staticmethod
     def fit(
@@ -64,7 +64,7 @@ class TableFeatures:
         without: Collection[str | None] = (),
         where: str = "the table",
     ) -> TableFeatures:
-        """By the `chosen` columns, or by all that describe a sample, `without` some of them.
+        """Fit to the `chosen` columns, or to all that describe a sample, `without` some of them.
 
         Columns that look like ids, postal codes or running text are used only if they are chosen.
         """
@@ -140,7 +140,7 @@ class TableFeatures:
         return np.concatenate([np.asarray(found, dtype=np.float64), *cycles, *lists], axis=1)
 
     def scale(self, features: npt.NDArray[Any]) -> Floats:
-        """Features of `encode`, scaled as those of the table that it was fitted to."""
+        """Scale the features of `encode` like those of the table it was fitted to."""
         scaler = StandardScaler()
         scaler.mean_ = np.array(self.mean)
         scaler.scale_ = np.array(self.deviation)

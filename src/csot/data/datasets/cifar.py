@@ -215,7 +215,7 @@ def read(name: str, request: DatasetRequest) -> TrainingData:
 def read_cifar(
     name: str, data_dir: Path, download: bool = False, counts: tuple[int, int] | None = None
 ) -> TrainingData:
-    """`name` is cifar10 or cifar100. `counts` are the official ones, but for tests."""
+    """Read cifar10 or cifar100. `counts` are the official ones, except in tests."""
     form = FORMS[name] if counts is None else replace(FORMS[name], counts=counts)
     folder, layout = find_folder(form, data_dir, download)
     names = read_names(folder / layout.names_file, form.names_key, form.classes)

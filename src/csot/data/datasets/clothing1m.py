@@ -29,7 +29,7 @@ from csot.data.types import DatasetRequest, TestSet, TrainingData
 
 CLASSES = 14
 SIZE = 256
-"""Shorter side and square, of which 224 x 224 pixels are cut by the views."""
+"""Side of the square images in pixels, from which views cut 224 x 224."""
 MEAN, STD = (0.6959, 0.6537, 0.6371), (0.3113, 0.3192, 0.3214)
 PREFIX = "images/"
 PLACE = "https://github.com/Cysu/noisy_label"
@@ -46,25 +46,16 @@ class Clothing1MCounts:
 
 def read(name: str, request: DatasetRequest) -> TrainingData:
     """The official files."""
-    return read_clothing1m(
-        request.data_dir,
-        request.image_size,
-        allow_outside=request.allow_outside,
-        whole=request.whole,
-    )
+    return read_clothing1m(request)
 
 
 def read_clothing1m(
-    data_dir: Path,
-    image_size: int | None = None,
-    counts: Clothing1MCounts | None = None,
-    allow_outside: bool = False,
-    whole: bool = False,
+    request: DatasetRequest, counts: Clothing1MCounts | None = None
 ) -> TrainingData:
     """The data set in `data_dir`, or in its folder `clothing1m`."""
-    counts, size = counts or Clothing1MCounts(), image_size or SIZE
-    root, texts = _places(data_dir)
-    allowed = Containment(root, allow_outside)
+    counts, size = counts or Clothing1MCounts(), request.image_size or SIZE
+    root, texts = _places(request.data_dir)
+    allowed = Containment(root, request.allow_outside)
     names = read_lines(texts / "category_names_eng.txt", "clothing1m")
     if len(names) != CLASSES:
         raise DataError(
@@ -78,7 +69,7 @@ def read_clothing1m(
         tests.append(TestSet(name, ImageFiles(_paths(root, test_keys, allowed), size), test_labels))
     return TrainingData(
         name="clothing1m",
-        train=ImageFiles(paths, size, whole=whole),
+        train=ImageFiles(paths, size, whole=request.whole),
         labels=labels,
         class_names=names,
         ids=keys,
@@ -92,7 +83,7 @@ def read_clothing1m(
 
 
 def _places(data_dir: Path) -> tuple[Path, Path]:
-    """The folder of `images/`, and that of the text files."""
+    """The folder that holds `images/`, and the folder of the text files."""
     listing = "noisy_train_key_list.txt"
     for root in (data_dir, data_dir / "clothing1m"):
         for texts in (root, root / "annotations"):

@@ -14,7 +14,7 @@ TEST_ROWS = 450
 SPLIT_SEED = 20231
 """Part of the data set: another seed is another data set."""
 MEAN, STD = (0.3054,), (0.3760,)
-"""Of the training pixels in [0, 1]."""
+"""Mean and deviation of the training pixels in [0, 1]."""
 NAMES = ("digits",)
 
 

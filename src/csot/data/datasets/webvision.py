@@ -30,7 +30,7 @@ from csot.data.types import IMAGENET_MEAN, IMAGENET_STD, DatasetRequest, TestSet
 
 CLASSES, ALL_CLASSES = 50, 1000
 SIZE = 320
-"""Shorter side and square, of which 299 x 299 pixels are cut by the views."""
+"""Side of the square images in pixels, from which views cut 299 x 299."""
 PLACE = "https://data.vision.ee.ethz.ch/cvl/webvision/dataset2017.html"
 IMAGENET_FOLDERS = ("imagenet/val", "Imagenet_val", "imagenet_val", "ILSVRC2012_img_val")
 
@@ -46,25 +46,14 @@ class WebVisionCounts:
 
 def read(name: str, request: DatasetRequest) -> TrainingData:
     """The official files."""
-    return read_webvision(
-        request.data_dir,
-        request.image_size,
-        allow_outside=request.allow_outside,
-        whole=request.whole,
-    )
+    return read_webvision(request)
 
 
-def read_webvision(
-    data_dir: Path,
-    image_size: int | None = None,
-    counts: WebVisionCounts | None = None,
-    allow_outside: bool = False,
-    whole: bool = False,
-) -> TrainingData:
+def read_webvision(request: DatasetRequest, counts: WebVisionCounts | None = None) -> TrainingData:
     """The data set in `data_dir`, or in its folder `webvision`."""
-    counts, size = counts or WebVisionCounts(), image_size or SIZE
-    root = _root(data_dir)
-    allowed = Containment(root, allow_outside)
+    counts, size = counts or WebVisionCounts(), request.image_size or SIZE
+    root = _root(request.data_dir)
+    allowed = Containment(root, request.allow_outside)
     names, synsets = _class_names(root)
     listing = root / "info" / "train_filelist_google.txt"
     paths, labels = _listed(root, listing, ("", "google"), allowed)
@@ -79,7 +68,7 @@ def read_webvision(
         tests.append(TestSet("ilsvrc12", ImageFiles(imagenet[0], size), imagenet[1]))
     return TrainingData(
         name="webvision",
-        train=ImageFiles(paths, size, whole=whole),
+        train=ImageFiles(paths, size, whole=request.whole),
         labels=labels,
         class_names=names,
         ids=[path.relative_to(root).as_posix() for path in paths],

@@ -1,4 +1,4 @@
-"""Models of label noise: what noise is, and noise by class or by the input.
+"""Models of label noise: the base class, and noise that depends on the class or on the input.
 
 Symmetric and asymmetric noise depend on the class alone. Instance-dependent noise is algorithm 2 of
 Xia et al., Part-dependent label noise, NeurIPS 2020. With x the standardised input and y its class:
@@ -108,11 +108,11 @@ def percent(rate: float) -> str:
 
 @dataclass(frozen=True)
 class Symmetric(Noise):
-    """By default as DivideMix and CSOT: exactly int(rN) rows, uniform over all C classes.
+    """New labels for int(rN) rows, uniform over all C classes, as in DivideMix and CSOT.
 
     The new label may be the old one, so that r (C - 1) / C of the labels change. With
-    `exclude_true` it never is, and r of them change. With `bernoulli` each row is chosen with
-    probability r, by itself.
+    `exclude_true` it never is, and r of them change. With `bernoulli` each row is chosen
+    independently with probability r.
     """
 
     rate: float

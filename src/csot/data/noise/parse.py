@@ -49,7 +49,7 @@ class Transition(Noise):
 
 
 def draw_rows(matrix: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
-    """For each label i a class j, drawn with the probabilities of row i."""
+    """Draw a class j for each label i, with the probabilities of row i."""
     shares = matrix.cumsum(1)
     shares = shares / shares[:, -1:]  # ends with exactly one, above every draw
     draws = torch.rand(len(labels), generator=generator, dtype=torch.float64)

@@ -105,7 +105,7 @@ def load_npz(path: Path, names: Collection[str]) -> tuple[Arrays, list[str]]:
 
 
 def load_array_folder(folder: Path, names: Collection[str]) -> tuple[Arrays, list[str]]:
-    """As `load_npz`, from .npy files; the large ones are memory-mapped."""
+    """`load_npz` for a folder of .npy files; large ones are memory-mapped."""
     held = sorted(path.stem for path in folder.glob("*.npy"))
 
     def load(name: str) -> npt.NDArray[Any]:

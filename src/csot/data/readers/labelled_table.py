@@ -24,7 +24,7 @@ class Columns:
     """Which column is what.
 
     With neither text nor image, the features are the columns that describe a sample; with one of
-    them, the columns in `features` stand beside its embedding.
+    them, the columns in `features` are joined with its embedding.
     """
 
     label: str | None = None
@@ -34,7 +34,7 @@ class Columns:
     group: str | None = None
     features: Sequence[str] | None = None
     annotator: str | None = None
-    """With it, a row is one annotator's vote, and a sample may have several rows."""
+    """Column of annotators: a row is then one vote, and a sample may have several rows."""
 
     @property
     def named(self) -> set[str | None]:
@@ -226,9 +226,8 @@ def split_votes(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A table with a row per vote -> the votes (sample, annotator, label), and a row per sample.
 
-    Of a sample it is its first row. There the label is that of the majority, the first one to occur
-    where votes tie, and the column of the annotators is left out. A row without a label is not a
-    vote.
+    The row of a sample is its first one, with the majority label (the first to occur where votes
+    tie) and without the column of annotators. A row without a label is not a vote.
     """
     ids = [cell_text(value).strip() for value in table[sample]]
     names = [cell_text(value).strip() for value in table[annotator]]

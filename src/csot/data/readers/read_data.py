@@ -41,12 +41,12 @@ def read_data(
     Parameters
     ----------
     source : path, pandas.DataFrame or datasets.Dataset
-        A path is that of a folder of images, with one sub-folder per class or a `metadata.csv`;
-        of a table; of an .npz file or a folder of .npy files.
+        A path names a folder of images, with one sub-folder per class or a `metadata.csv`; a
+        table; an .npz file; or a folder of .npy files.
     columns : Columns, optional
-        Which column of a table is what.
+        Names of the columns of a table, by role.
     root : Path, optional
-        Where image paths of a table start; else in its own folder.
+        Folder that image paths of a table are relative to; by default the folder of the table.
     check : callable, default=fault
         Says what is wrong with an image, or None; it may use a cache to avoid decoding.
     labelled : bool, default=True

@@ -27,11 +27,11 @@ SEPARATORS = ",;\t|"
 MOST_COLUMNS = 50_000
 LONGEST_HEADER = 4 << 20
 CELL_BYTES = 8
-"""In memory, at least."""
+"""Least number of bytes of a cell in memory."""
 
 
 def table_suffix(path: Path) -> str:
-    """`.csv` for `t.csv` and `t.csv.gz`; empty where the name is not that of a table."""
+    """`.csv` for `t.csv` and `t.csv.gz`; empty if the name does not end like a table."""
     name = path.name.lower()
     plain = Path(name.removesuffix(PACKED)).suffix
     is_packed = name.endswith(PACKED)
@@ -45,7 +45,7 @@ def is_table(path: Path) -> bool:
 
 
 class TableFile:
-    """The columns of a table, and its rows once they are asked for."""
+    """The columns of a table; rows are read on access."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -16,8 +16,8 @@ from csot.data.readers.table_file import TableFile
 from csot.data.types import LabelledData, Labels
 
 COLUMNS = ("label", "verified_label")
-"""Where the decisions are: the first that there is. The sheet of an audit has the second, empty
-where the label is unknown."""
+"""Columns that may hold the decisions; the first one present is used. The sheet of an audit has the
+second, empty where the label is unknown."""
 GIVEN = "given"
 """The annotator who gave the labels of the data itself."""
 

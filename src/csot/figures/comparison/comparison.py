@@ -31,7 +31,7 @@ class Change:
     """One value of a setting; equal where key and text are."""
 
     key: str
-    """Of the setting: `epsilon`, `training.epochs`."""
+    """Key of the setting: `epsilon`, `training.epochs`."""
     text: str
     """The value, written in one way."""
     value: Any = field(compare=False, repr=False)
@@ -175,7 +175,7 @@ class Comparison:
         return {title: LEGEND[title].format(sets) for title in self.shown() if title in LEGEND}
 
     def table(self) -> pd.DataFrame:
-        """By method and noise: mean and standard deviation over the seeds, in per cent."""
+        """Mean and standard deviation over the seeds in per cent, by method and noise."""
         grouped = self.cells.groupby(["method", "noise"], sort=False)
         parts: dict[str, Any] = {"seeds": grouped["seed"].count()}
         for name in dict.fromkeys(["last", *self.measures]):
@@ -243,7 +243,7 @@ def latex(table: pd.DataFrame, comparison: Comparison) -> str:
 
 
 def best_last(table: pd.DataFrame) -> dict[str, str]:
-    """By noise, the method of the highest last accuracy."""
+    """The method of the highest last accuracy, by noise."""
     found = {}
     for noise, group in table.groupby("noise", sort=False):
         known = group.dropna(subset=["last_mean"])
@@ -258,7 +258,7 @@ def find(table: pd.DataFrame, method: str, noise: str) -> pd.Series[Any] | None:
 
 
 def rows_for(comparison: Comparison, noise: str) -> list[list[str]]:
-    """Of one noise: method, the measures of `shown`, seconds; the highest last accuracy first."""
+    """Rows of one noise: method, measures, seconds; the highest last accuracy first."""
     names = list(comparison.shown().values())
     return [row_texts(row, names) for _, row in comparison.ranked(noise).iterrows()]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURED = LIGHT.series[:-1]
-"""Of the methods that are named; the last of the series is a grey."""
+"""Colours of the named methods; the last of the series is grey."""
 GREY = "#9aa1ab"
 
 CURVES = {

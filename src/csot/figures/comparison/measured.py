@@ -17,7 +17,7 @@ from csot.runs.run import SUMMARY
 from csot.runs.summary import FURTHER, selected_on
 
 EPOCHS = ("best", "last", "peak")
-"""At the epoch that held-out labels chose, at the last one, and the highest of all."""
+"""The epoch that held-out labels chose, the last one, and the highest of all."""
 CELLS = "cells.csv"
 LARGEST = 64 << 20
 """Bytes of cells.csv; a run has some 300."""
@@ -59,7 +59,7 @@ def _network(values: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Without halves of surrogate pairs, which pandas cannot group by."""
+    """Replace lone surrogates, which pandas cannot group by."""
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 

@@ -200,7 +200,7 @@ def _note(
 
 
 def _differences(groups: Sequence[pd.DataFrame]) -> list[str]:
-    """For each group of runs, the settings in which it differs from the others, in words."""
+    """Describe the settings in which each group of runs differs from the others."""
     if len(groups) == 1:
         return [""]
     flat = pd.json_normalize([json.loads(group["identity"].iloc[0]) for group in groups])

@@ -97,7 +97,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Note:
-    """On what a figure was measured."""
+    """What a number was measured on."""
 
     scale: str
     seeds: tuple[int, ...]
@@ -124,7 +124,7 @@ class ResultTable:
     columns: list[Column]
     rows: list[Row]
     notes: dict[str, Note] = field(default_factory=dict)
-    """By letter."""
+    """Notes by letter."""
     remarks: list[str] = field(default_factory=list)
 
     @property

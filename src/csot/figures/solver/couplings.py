@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EPSILONS = (0.01, 0.05, 0.1, 0.5)
 MOST_SAMPLES = 400
-"""More columns than that are not seen as such: evenly spaced samples are drawn."""
+"""Most columns that can be told apart; of more samples, evenly spaced ones are drawn."""
 MOST_NAMED = 5
 
 
@@ -121,7 +121,7 @@ def _tables(
 
 
 def _order(snapshot: Snapshot) -> npt.NDArray[np.intp]:
-    """By true class, given or predicted class: the first that is known."""
+    """Order samples by true, given or predicted class, whichever is known first."""
     for labels in (snapshot.truth, snapshot.labels):
         if labels is not None:
             return np.argsort(labels, kind="stable")

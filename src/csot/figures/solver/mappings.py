@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from csot._core.array_types import Floats
 from csot.figures.drawing import Drawing, Tables
 from csot.figures.solver.snapshot_plans import plan_of, snapshot_or_digits
 from csot.figures.style import PAGE, Theme, bare, new_figure
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from csot.figures.style import Theme
 
-Floats = npt.NDArray[np.float64]
 PERPLEXITY = 30.0
 MOST_NAMED = 20
 """Classes whose names are written beside their stars."""
@@ -136,7 +136,7 @@ def _draw_links(
 def _draw_samples(
     axis: Axes, at: pd.DataFrame, linked: npt.NDArray[np.bool_], theme: Theme
 ) -> None:
-    """By true class, else by given; faint where no line begins."""
+    """Draw dots coloured by true class, else by given class; faint where no line begins."""
     classes = at["true"].where(at["true"] >= 0, at["given"]).tolist()
     colours = np.array([theme.class_colour(int(k)) if k >= 0 else theme.faint for k in classes])
     for shown, alpha in ((linked, 1.0), (~linked, 0.35)):

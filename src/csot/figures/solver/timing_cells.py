@@ -40,9 +40,9 @@ REPEATS = 3
 LONG = 10.0
 """Seconds from which one measurement is enough."""
 QUICK_SECONDS = 1.0
-"""Of a quick measurement."""
+"""Time limit of a quick measurement."""
 FEWEST, LEAD = 5, 2
-"""A quick measurement times at least so many iterations, beyond so many."""
+"""Least number of iterations that a quick measurement times, after this many others."""
 LARGEST = 1 << 20
 """Bytes of the file of kept measurements."""
 

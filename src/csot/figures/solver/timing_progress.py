@@ -19,7 +19,7 @@ EVERY = 1.0
 NANOSECONDS = {"VDA": 30_000.0, "ESI": 3_000.0, "csot": 500.0, "csot_float32": 250.0}
 """Per entry of the plan, until a cell of that method has been measured."""
 TELLING = 100_000
-"""Entries from which a cell tells about larger ones; in smaller ones compiling takes longest."""
+"""Least entries of a cell from which larger ones are estimated; below, compiling dominates."""
 QUICK_NANOSECONDS = {"VDA": 1_000.0, "ESI": 300.0}
 
 

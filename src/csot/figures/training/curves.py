@@ -147,7 +147,7 @@ def write_history(run: Path) -> Path:
 
 
 def draw_history(history: pd.DataFrame) -> Figure:
-    """Panels side by side; those of which nothing was measured are left out."""
+    """Panels side by side; panels without a measurement are left out."""
     from matplotlib.figure import Figure
 
     losses = [str(name) for name in history.columns if str(name).startswith("loss")]
@@ -208,7 +208,7 @@ SHARES = {"selected": "selected", "clean": "trusted", "corrected": "replaced"}
 
 
 def stages(runs: Sequence[str | Path | Run]) -> Drawing:
-    """Of the first run that has a budget: shares of the rows by epoch, stages as shades."""
+    """Shares of the rows by epoch, of the first run that has a budget; stages are shaded."""
     for record in training_records(runs):
         history = record.history
         if "budget" in history and history["budget"].notna().any():

@@ -70,7 +70,7 @@ def sensitivity(runs: Sequence[str | Path | Run], setting: str = "coherence") ->
 
 
 def _comparable(cells: pd.DataFrame) -> pd.DataFrame:
-    """Of each noise, the runs that differ in nothing but the setting (the second column)."""
+    """Keep, for each noise, the runs that differ only in the setting (the second column)."""
     setting = cells.columns[1]
     kept = []
     for _, mine in cells.groupby("noise", sort=False):

@@ -32,7 +32,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     by_variant: ClassVar[frozenset[str]] = frozenset()
-    """Settings that a variant decides: where one is asked for, those of a preset give way."""
+    """Settings that a variant decides; if one is chosen, it overrides the preset."""
 
 
 class Role(Enum):
@@ -257,6 +257,12 @@ class Split:
     clean: Tensor
     corrected: Tensor
     labels: Tensor
+
+    @classmethod
+    def from_labels(cls, labels: Tensor, chosen: Tensor, given: Tensor) -> Split:
+        """Split the `chosen` rows, (N,) bool, by whether their label is the given one."""
+        kept = labels == given
+        return cls(chosen & kept, chosen & ~kept, labels)
 
 
 class Method(nn.Module, ABC):

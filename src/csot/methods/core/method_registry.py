@@ -45,7 +45,7 @@ class Ablation:
     letter: str
     about: str
     settings: dict[str, Any]
-    """On top of the settings of CSOT."""
+    """Changes to the settings of CSOT."""
 
 
 WHOLE_BUDGET = {"curriculum": "constant", "start_budget": 1.0, "switch": "epoch"}

@@ -1,6 +1,6 @@
 """Settings of CSOT. Wherever the authors' code differs from their paper, there is an option.
 
-The numbers in brackets are those of the table of options in docs/train.md.
+The numbers in brackets refer to the table of options in docs/train.md.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class CsotSettings(Settings):
     """Loss of two views of each row in the warm-up, besides cross-entropy."""
     warmup_views_weight: float = Field(1.0, ge=0)
     contrast_temperature: float = Field(0.3, gt=0)
-    """Of `warmup_views="contrast"`."""
+    """Temperature of `warmup_views="contrast"`."""
     supervised_epochs: int = Field(250, ge=1)
     """[19] T_sup, warm-up included; the rest of the epochs is T_semi."""
     switch: Literal["epoch", "latch", "never"] = "epoch"
@@ -99,10 +99,10 @@ class CsotSettings(Settings):
     similarity: Literal["cosine", "knn"] = "cosine"
     """[2] Always with a zero diagonal."""
     neighbours: int = Field(10, ge=1)
-    """Of `similarity="knn"`."""
+    """Number of neighbours of `similarity="knn"`."""
     class_prior: Literal["uniform", "labels", "plan"] = "uniform"
-    """Shares of the classes: equal, those of the given labels, or those of the last plan's
-    posterior, equal at first."""
+    """Shares of the classes: equal, the frequencies of the given labels, or the mean posterior of
+    the last plan, equal at first."""
     rest_threshold: float | None = Field(None, gt=0, le=1)
     """Rows that the plan leaves out take the network's own label where its probability is above
     this, as in SSR."""

@@ -44,7 +44,7 @@ def draw_mix(
     *,
     own_side: bool = True,
 ) -> Mix:
-    """For `count` rows over all processes: lambda from Beta(alpha, alpha), one for the batch.
+    """Draw a mix of `count` rows over all processes: one lambda from Beta(alpha, alpha).
 
     `own_side` takes max(lambda, 1 - lambda), so that the row itself has the larger weight.
     """

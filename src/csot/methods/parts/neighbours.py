@@ -9,7 +9,8 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from csot.methods.core.contract import label_probs
+from csot._core.ranks import Ranks
+from csot.methods.core.contract import Judgement, Predictions, label_probs
 from csot.methods.parts.losses import one_hot
 
 BLOCK = 4096
@@ -141,3 +142,18 @@ def _adjacency(neighbours: Tensor, weights: Tensor) -> csr_array:
     starts = np.arange(0, count * each + 1, each)
     columns = neighbours.cpu().numpy().ravel()
     return csr_array((weights.cpu().numpy().ravel(), columns, starts), shape=(count, count))
+
+
+def judge_by_votes(votes: Tensor, seen: Predictions, labels: Tensor, ranks: Ranks) -> Judgement:
+    """Take votes (N, C), whose rows sum to 1, as the posterior.
+
+    A verdict is relied on where the network predicts the class that wins the vote.
+    """
+    posterior = ranks.from_first(votes)
+    agreed = posterior.argmax(-1) == seen.logits.argmax(-1)
+    return Judgement(
+        posterior=posterior,
+        trusted=ranks.from_first(agreed),
+        scores=label_probs(posterior, labels),
+        features=seen.features,
+    )

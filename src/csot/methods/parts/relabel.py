@@ -29,7 +29,7 @@ class Relabelling:
     confidence: Tensor
     """w, from 0 to 1."""
     selected: Tensor
-    """Among the share `budget` of most confident rows (Eq. 7)."""
+    """Whether a row is among the share `budget` of most confident rows (Eq. 7)."""
     clean: Tensor
     """Selected, and the plan agrees with the given label (Eq. 8)."""
     converged: Tensor
@@ -180,7 +180,7 @@ def _solved(
 def _by_small_loss(
     predictions: Predictions, labels: Tensor, generator: torch.Generator
 ) -> Relabelling:
-    """In place of a plan (ablation f): labels of small loss are clean, no other is replaced."""
+    """Split without a plan (ablation f): labels of small loss are clean, no other is replaced."""
     losses = -predictions.probs.gather(1, labels.clamp(min=0)[:, None])[:, 0].clamp(min=1e-12).log()
     seed = int(torch.randint(2**31, (), generator=generator))
     trust, labelled = torch.zeros_like(losses), labels >= 0

@@ -62,6 +62,14 @@ def smallest(losses: Tensor, share: float, ranks: Ranks, among: Tensor | None = 
     return taken[ranks.share(len(whole)).to(taken.device)]
 
 
+def first_of_each_class(order: Tensor, labels: Tensor, count: int, classes: int) -> Tensor:
+    """(n,) bool: the first `count` rows of each class in `order`; all rows of a smaller class."""
+    taken = torch.zeros_like(labels, dtype=torch.bool)
+    for number in range(classes):
+        taken[order[labels[order] == number][:count]] = True
+    return taken
+
+
 def total(mask: Tensor, ranks: Ranks) -> int:
     """Number of chosen rows over all processes."""
     return int(ranks.gather(mask).sum())

@@ -100,7 +100,7 @@ class CosineCoherence:
         return gradient
 
     def upper_bound(self, sizes: Tensor) -> Tensor:
-        """Of unit vectors the weighted sum is at most the sum of weights: |M_k| <= sum_i |X_ki|."""
+        """A weighted sum of unit vectors is at most the sum of weights: |M_k| <= sum_i |X_ki|."""
         return self._max_weight * sizes.double().square().sum(-1)
 
     def _products(self, centroids: Tensor, features: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ rounding error of float64, and their products would be denormals, which are slow
 
 SPARSE_CLASSES = 192
 SPARSE_DENSITY = 0.06
-"""With more classes than this and a smaller share of nonzero entries than this, K~ is sparse. At
+"""K~ is stored as sparse above this number of classes and below this share of nonzero entries. At
 epsilon = 0.1 an entry is zero if its probability is 160 times below the largest of its row."""
 
 

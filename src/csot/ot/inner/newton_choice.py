@@ -21,7 +21,7 @@ from csot.ot.numerics import negligible
 
 MAX_CLASSES = 128
 MAX_ENTRIES = 2_000_000
-"""For larger problems BLAS and several cores are faster."""
+"""Entries of the largest problem compiled; beyond, BLAS and several cores are faster."""
 
 MAX_LIMIT = 2**62
 """The largest iteration limit, which must fit a 64-bit integer."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from csot._core.array_types import Ints
 from csot.audit import AuditPlan, AuditResult, Population
 from csot.audit.design import draw_plan
 from csot.audit.proposal import assess, forecast
 from csot.audit.sheet import FILE, read_plan, start_plan
 from csot.review.domain.ledger import Person
-from csot.review.domain.run_catalogue import Catalogue, Ints
+from csot.review.domain.run_catalogue import Catalogue
 
 SIZES = (50, 100, 200)
 
@@ -35,7 +36,7 @@ class State:
     result: AuditResult | None
     """None before the first label."""
     margin: float
-    """How precisely the noise rate will be known when all rows are done, as far as can be told."""
+    """Expected margin of the noise rate when all rows are done."""
     offers: list[Offer]
     """Longer audits."""
 
@@ -45,7 +46,7 @@ class State:
 
 
 class Auditing:
-    """The plan of the run, read when it is asked for: another process may have started it."""
+    """The plan of the run, read on every access: another process may have started it."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -79,7 +80,7 @@ class Auditing:
     def truth(self, plan: AuditPlan, person: Person) -> Ints:
         """The labels (n,) of the planned rows, wherever they were given; -1 for none.
 
-        What a rule accepted was not seen, and counts for nothing.
+        Rows accepted by a rule were not seen, and do not count.
         """
         found: Ints = np.where(person.seen, person.label, -1)[plan.rows]
         return found

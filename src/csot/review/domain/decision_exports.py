@@ -1,6 +1,6 @@
 """Decisions -> verified.csv, the corrected table, Label Studio's JSON, and votes.
 
-These four are written on request; `csot.review` lists all that the review may write.
+These four are written on request; `csot.review` lists all files that the review may write.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from csot._core.array_types import Bools, Ints
 from csot._core.files import read_json, write_text
 from csot._core.label_studio import CONTROL, SAMPLE_ID
 from csot._core.pictures import Containment
 from csot._core.text import is_unicode
 from csot.review.domain.decision_log import FILE, Store
 from csot.review.domain.ledger import CODES, UNDECIDED, Ledger, Person, consensus, touched
-from csot.review.domain.run_catalogue import Bools, Catalogue, Ints, load_catalogue
+from csot.review.domain.run_catalogue import Catalogue, load_catalogue
 from csot.runs import Run
-from csot.runs.exports import image_path, medium_of, tasks
 from csot.runs.findings import CORRECTED, GIVEN
+from csot.runs.label_studio_tasks import image_path, shown_medium, tasks
 from csot.runs.run import LABEL_STUDIO
 from csot.runs.source import read_own_table
 from csot.runs.summary import dumps
@@ -159,7 +160,7 @@ def label_studio_json(
 
 
 def write_verified(catalogue: Catalogue, people: Mapping[str, Person]) -> Path:
-    """Only what `csot clean --verified` reads."""
+    """Write the file that `csot clean --verified` reads."""
     found = outcome(catalogue, people, seen_only=False)
     return _write(catalogue, VERIFIED_FILE, verified_csv(catalogue, found)[0])
 
@@ -221,7 +222,7 @@ def _studio_tasks(catalogue: Catalogue) -> list[dict[str, Any]]:
         raise ValueError(f"{path} is not a list of tasks: delete it, and it is made again")
     run = catalogue.run
     findings, samples = run.read_findings(), run.read_samples()
-    shown = samples if samples is not None and medium_of(samples) != "row" else None
+    shown = samples if samples is not None and shown_medium(samples) != "row" else None
     return tasks(
         findings,
         shown,
@@ -269,12 +270,12 @@ def _annotation(
 
 @dataclass(frozen=True)
 class Decisions:
-    """By the id of the row. Labels that were verified before the run are among them."""
+    """Decisions by id, including labels that were verified before the run."""
 
     labels: dict[str, str]
     """What reviewers agreed on."""
     undecided: frozenset[str]
-    """Rows of which they were unsure, or on which they disagree."""
+    """Rows that reviewers were unsure about, or disagree on."""
     discarded: frozenset[str]
     """Rows that belong to no class."""
 

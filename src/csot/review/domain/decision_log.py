@@ -1,9 +1,9 @@
 """Decisions on disk: a log that only grows, in SQLite.
 
 A decision is committed with synchronous=FULL before `append` returns, so neither a killed process
-nor a power cut takes back what a page has confirmed. Nothing is ever deleted: undoing is a fact of
-its own. Several servers may write to one log at the same time. All that the review writes is listed
-in `csot.review`.
+nor a power cut loses what a page has confirmed. Nothing is ever deleted: undoing appends an entry.
+Several servers may write to one log at the same time. `csot.review` lists all files that the review
+writes.
 """
 
 from __future__ import annotations

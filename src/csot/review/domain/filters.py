@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 
 import numpy as np
 
+from csot._core.array_types import Bools, Ints
 from csot.review.domain.ledger import CODES, Person
-from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
+from csot.review.domain.run_catalogue import Catalogue
 from csot.runs import STATUSES
 
 ODDITIES = ("conflict", "duplicate", "stranger", "rare")
@@ -27,7 +28,7 @@ KEPT = 16
 
 @dataclass(frozen=True)
 class Filter:
-    """What the reviewer asked to see. Classes are numbers, -1 for rows without a label."""
+    """The filters of a reviewer. Classes are numbers, -1 for rows without a label."""
 
     given: int | None = None
     suggested: int | None = None
@@ -39,7 +40,7 @@ class Filter:
     order: str = "score"
 
     def query(self, **others: Any) -> str:
-        """As in an address, without what is at its default."""
+        """Query string of an address, without defaults."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         kept = {name: value for name, value in own.items() if value != getattr(Filter(), name)}
         return urlencode({**kept, **{k: v for k, v in others.items() if v is not None}})
@@ -49,7 +50,7 @@ class Filter:
 
 
 def parse_filter(query: Mapping[str, str]) -> Filter:
-    """From an address. What makes no sense is an error that names it."""
+    """Read the filters from a query; an error names an invalid value."""
 
     def choice(name: str, allowed: tuple[str, ...], default: str) -> str:
         value = query.get(name) or default
@@ -114,7 +115,7 @@ class Selector:
             return self._kept[key]
 
     def rows(self, wanted: Filter, person: Person) -> Ints:
-        """In order, only those whose decision fits."""
+        """Rows in order, only those whose decision fits."""
         rows = self.ordered(wanted).rows
         return rows[_fits(wanted, person)[rows]]
 

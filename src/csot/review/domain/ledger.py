@@ -12,14 +12,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from csot._core.array_types import Bools, Ints
 from csot.review.domain.decision_log import ACTIONS, UNDO, LogEntry, Store
-from csot.review.domain.run_catalogue import Bools, Catalogue, Ints
+from csot.review.domain.run_catalogue import Catalogue
 
 UNDECIDED = 0
 CODES: dict[str, int] = {action: code for code, action in enumerate(ACTIONS, start=1)}
 """0 is undecided."""
 PAUSE = 120.0
-"""Seconds without a decision that end a streak; the rate is that of the last streak."""
+"""Seconds without a decision that end a streak; the rate is computed from the last streak."""
 STREAK = 100
 MOST_REVIEWERS = 1000
 """Each takes ten bytes per row."""
@@ -101,7 +102,7 @@ class Ledger:
                 self.people[name].settle(row)
 
     def person(self, name: str) -> Person:
-        """Without any decision if the name is new."""
+        """The reviewer of that name; a new one has no decisions."""
         with self._lock:
             if name not in self.people:
                 n = len(self._catalogue)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from csot._core.array_types import Bools
 from csot.audit.interval import LEVEL, Estimate
 from csot.review.domain.ledger import CODES, Person
-from csot.review.domain.run_catalogue import Bools, Catalogue
+from csot.review.domain.run_catalogue import Catalogue
 from csot.runs.noise import wilson_interval
 
 EDGES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)

@@ -9,28 +9,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from csot._core.array_types import Bools, Floats, Ints
 from csot.runs import STATUSES, Run
 from csot.runs.findings import (
     CONFIDENCE,
-    CORRECTED,
-    GIVEN,
     IS_ISSUE,
+    LABEL_COLUMNS,
     NOTE,
-    PREDICTED,
     REASON,
     SCORE,
     VERIFIED,
+    number_labels,
 )
 from csot.runs.findings import STATUS as STATUS_COLUMN
 from csot.runs.oddities import Oddities, find_oddities
 from csot.runs.run import FINDINGS
 from csot.runs.tables import Kind, to_text
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +45,8 @@ class Catalogue:
     standing: Ints
     """The label of the run itself; used where there is no decision."""
     suggested: Ints
-    """What the reviewer is asked about: the same, but where the run leaves a label it considers
-    wrong, the likelier class."""
+    """The label proposed to the reviewer: `standing`, or the likelier class where the run leaves a
+    label it considers wrong."""
     score: Floats
     """Probability that the given label is right; NaN where there is none."""
     confidence: Floats
@@ -121,14 +116,10 @@ def load_catalogue(run: Run) -> Catalogue:
     kind = run.label_kind
     names = list(dict.fromkeys(to_text(name, kind) for name in summary["class_names"]))
     numbers = {name: number for number, name in enumerate(names)}
-
-    def codes(column: str) -> Ints:
-        found, labels = pd.factorize(findings[column])
-        texts = [to_text(label, kind) for label in labels]
-        known = [numbers.setdefault(text, len(numbers)) for text in texts]
-        return np.array([*known, -1], dtype=np.int64)[found]
-
-    given, predicted, corrected = codes(GIVEN), codes(PREDICTED), codes(CORRECTED)
+    given, predicted, corrected = (
+        number_labels(findings[column], numbers, lambda label: to_text(label, kind))
+        for column in LABEL_COLUMNS
+    )
     ids = _texts(findings.index.tolist(), run.id_kind)
     probabilities = run.read_probabilities()
     if probabilities is not None and probabilities.shape != (len(ids), len(names)):

@@ -139,7 +139,7 @@ WITHOUT_LABEL = ("unsure", "discard")
 
 @dataclass(frozen=True)
 class ReviewProgress:
-    """Of one reviewer, on the rows that are worth a look."""
+    """Progress of one reviewer on the rows that are worth a look."""
 
     total: int
     decided: int

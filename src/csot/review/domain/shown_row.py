@@ -96,7 +96,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class BlindItem:
-    """A row in an audit: nothing in it tells the given or the suggested label."""
+    """A row in an audit, which reveals neither the given nor the suggested label."""
 
     row: int
     id: str
@@ -207,7 +207,7 @@ def _likely(session: Session, row: int) -> list[Likely]:
 
 
 def _choices(session: Session, row: int) -> list[Choice]:
-    """Keys go by the order, but a class that is called 4 has the key 4."""
+    """Keys follow the order, but a class called 4 has the key 4."""
     names = session.catalogue.names
     numbers = _offered(session, row)
     digits = all(len(name) == 1 and name in KEYS for name in names)
@@ -249,27 +249,27 @@ def _reason(session: Session, card: Card, neighbours: list[Card]) -> str:
 
 
 def _older_reason(card: Card, note: str) -> str:
-    """Of a run whose findings have no reasons."""
+    """Reason for a row of a run whose findings have none."""
     score = 1.0 if card.score is None else card.score
     words = short_reason(card.given, score, card.suggested, card.confidence)
     return f"{words} {note[:1].upper()}{note[1:]}." if note else words
 
 
 def percent(share: float) -> str:
-    """Of a count: 100 % is all of them."""
+    """Format a share of a count: 100 % is all of them."""
     if 0.995 <= share < 1:
         return f"{min(share * 100, 99.9):.1f}\u00a0%"
     return "under 1\u00a0%" if 0 < share < 0.005 else f"{share * 100:.0f}\u00a0%"
 
 
 def points(margin: float) -> str:
-    """Of a difference of shares."""
+    """Format a difference of shares."""
     value = 100 * margin
     return f"±{value:.1f}" if value < 1.95 else f"±{value:.0f}"
 
 
 def chance(probability: float) -> str:
-    """Of a probability, in the words of the reason that stands beside it."""
+    """Format a probability as in the reason that is shown next to it."""
     return share(probability).replace(" %", "\u00a0%")
 
 

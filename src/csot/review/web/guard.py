@@ -197,13 +197,13 @@ def _is_same_origin(headers: Headers, method: str) -> bool:
 
 
 def _cookies(headers: Headers, name: str) -> list[str]:
-    """By hand: the standard parser gives up at an odd cookie of another server on this machine."""
+    """Parse cookies; the standard parser stops at an odd cookie of another local server."""
     pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
     return [value for key, _, value in pairs if key == name]
 
 
 def _host_name(host: str) -> str:
-    """Without the port and, for IPv6, the brackets; empty if it is anything else."""
+    """Strip the port and the brackets of IPv6; empty if `host` is not a valid host."""
     found = HOST.fullmatch(host.lower())
     return found[1].strip("[]") if found else ""
 

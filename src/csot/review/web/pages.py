@@ -66,7 +66,7 @@ ORDER_WORDS = {
     "group": "Near-duplicates together",
 }
 AHEAD = 4
-"""Pictures that the browser fetches before they are asked for."""
+"""Pictures that the browser fetches in advance."""
 
 
 class Pages:
@@ -132,7 +132,7 @@ class Pages:
         return [make_card(self._session, row) for row in rows]
 
     def filter_values(self, wanted: Filter) -> dict[str, Any]:
-        """For the form of filters."""
+        """Values of the filter form."""
         return {"filter": wanted, "names": self._session.catalogue.names}
 
 

@@ -116,7 +116,7 @@ def _progress(session: Session, pages: Pages, plan: AuditPlan) -> str:
 
 
 def _item(session: Session, pages: Pages, plan: AuditPlan, row: int | None) -> dict[str, Any]:
-    """As the page swaps it in; None is the end of the list."""
+    """The item that the page swaps in; a row of None is the end of the list."""
     if row is None:
         html = pages.render("_audit_done.html", planned=len(plan))
         return {"row": None, "html": html, "ahead": [], "query": ""}

@@ -32,7 +32,7 @@ class Sent(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     stamp: Annotated[str, Field(max_length=64)]
-    """Of the run that the page was made from."""
+    """Stamp of the run that the page was made from."""
     batch: Batch
 
 

@@ -58,7 +58,7 @@ def read_picture(allowed: Containment, name: str, small: bool) -> Picture:
 
 
 def kind_of_picture(content: bytes) -> str | None:
-    """By its first bytes: names can be wrong, and HTML must never be sent as a picture."""
+    """Media type by the first bytes: names can be wrong, and HTML is never sent as a picture."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in SIGNATURES if content.startswith(start)), None)

@@ -66,7 +66,7 @@ def _detail(error: Exception) -> str:
 
 
 def make_app(session: Session) -> FastAPI:
-    """Without the guard, which the server puts around it."""
+    """Make the application without the guard, which the server adds."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     pages = Pages(session)
     add_error_pages(app, pages)
@@ -92,7 +92,7 @@ REQUEST_SECONDS = 15
 """From the first byte, or from the connection, to the end of the headers."""
 KEEP_ALIVE_SECONDS = 30
 CONNECTIONS = 64
-"""At the same time; a browser opens six."""
+"""Most connections at the same time; a browser opens six."""
 HEADER_BYTES = 32 * 1024
 
 
@@ -138,7 +138,7 @@ class PatientProtocol(H11Protocol):
 
 HOST = "127.0.0.1"
 PORT = 8470
-"""Tried first when no port is asked for, so that the address mostly stays the same."""
+"""Port tried first by default, so that the address usually stays the same."""
 
 
 class ReviewServer:
@@ -209,7 +209,7 @@ class ReviewServer:
             self.session.close()
 
     def stop(self) -> None:
-        """From another thread."""
+        """Stop the server from another thread."""
         self._server.should_exit = True
 
 
@@ -223,7 +223,7 @@ class _Announcing(uvicorn.Server):
 
 
 def _bind(host: str, port: int | None) -> socket.socket:
-    """A listening port; any free one if none was asked for and ours is taken."""
+    """Open a listening socket; on any free port if none was given and the default is taken."""
     for wanted in (PORT, 0) if port is None else (port,):
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(

@@ -140,7 +140,7 @@ def balanced_rows(labels: Tensor, limit: int, seed: int) -> Tensor:
 
 
 def fair_shares(counts: np.ndarray[tuple[int], np.dtype[np.int64]], limit: int) -> list[int]:
-    """At most `counts`, in all `limit` (or everything), and as equal as that allows."""
+    """Divide `limit` rows among classes as equally as their `counts` allow."""
     left, shares = limit, [0] * len(counts)
     # Small classes first: what they cannot fill goes to the larger ones.
     order = np.argsort(counts, kind="stable").tolist()

@@ -29,7 +29,7 @@ DEPTH = 32
 NUMBERS = re.compile(r"[biuf][0-9]{1,2}")
 KEYS = (str, bytes, int, float, bool, type(None))
 LARGEST_KEY = 1 << 60
-"""Of the keys of a dict: larger integers can all have the same hash, and take quadratic time."""
+"""Largest integer key of a dict: larger ones can share a hash, which takes quadratic time."""
 PLAIN = (*KEYS, np.generic)
 MARK = object()
 

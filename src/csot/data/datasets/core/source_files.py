@@ -108,7 +108,7 @@ def md5_of(path: Path) -> str:
 
 
 def unpack(path: Path, folder: str) -> Path:
-    """`folder` of the archive, beside the archive. Only plain files that stay below it."""
+    """Unpack `folder` of the archive next to it: only plain files that stay below the folder."""
     target = path.parent / folder
     if target.exists():
         return target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from csot.runs.exports import Predicted
+from csot.runs.predicted import Predicted
 
 
 def test_the_representation_is_one_short_line() -> None:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from csot.cli.app import app
 from csot.runs import Run
-from csot.runs.tables import read_text_csv, restored_cell, safe_cell, write_csv
+from csot.runs.excel_safe import restored_cell, safe_cell
+from csot.runs.tables import read_text_csv, write_csv
 
 RISKY = ("=", "+", "-", "@", "\t", "\r", "\n")
 
