@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from csot.methods.moit_plus import FINETUNE, MoitPlus, classifier
+from csot.methods.moit_plus import FINETUNE, MoitPlus
 from csot.methods.parts.mixing import draw_mix
 from methods.helpers import TRAIN, Tiny, accuracy, make_method, make_tiny, run_epochs
 from reference import training as oracle
@@ -28,7 +28,7 @@ def test_new_classifier_on_trusted_rows():
     method.begin_epoch(6)
     trusted = method.trusted.clone()
     after = method.network.state_dict()
-    fresh = classifier(tiny.context.make_network(1)).state_dict()
+    fresh = tiny.context.make_network(1).classifier.state_dict()
     for name, value in after.items():
         is_new = name.startswith("classifier")
         expected = fresh[name.removeprefix("classifier.")] if is_new else before[name]

@@ -56,6 +56,16 @@ def test_it_is_said_where_the_cleaner_is_better() -> None:
     assert against["for_cleaner"] > against["for_network"]
 
 
+@pytest.mark.usefixtures("wine")
+def test_the_classifier_is_found_behind_the_scaling_of_columns() -> None:
+    """The network of a table is wrapped; MOIT+ initialises its last layer again."""
+    short = ("--set", "epochs=3", "--set", "plus_epochs=1")
+    result = command(
+        "train", "wine.csv", "--label", "kind", "--method", "moit_plus", *short, "--out", "run"
+    )
+    assert result.exit_code == 0, result.output
+
+
 def test_a_preset_may_be_like_another(tmp_path: Path) -> None:
     base, tables = read_preset("features"), read_preset("tables")
     assert tables.training.network == base.training.network

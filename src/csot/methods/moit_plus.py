@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from csot.methods.core.batches import full_batches
 from csot.methods.core.contract import Batch, Losses, Part, Role, Settings, Steps, Stream
 from csot.methods.moit import Moit, MoitSettings
 from csot.methods.parts.losses import cross_entropy, one_hot
+from csot.nets.network import last_linear
 
 FINETUNE = Stream(Role.FINETUNE)
 
@@ -60,8 +61,12 @@ class MoitPlus(Moit):
         if epoch <= self.last:
             return record
         if epoch == self.last + 1:
-            fresh = self.context.make_network(1)
-            classifier(self.network).load_state_dict(classifier(fresh).state_dict())
+            fresh, classes = self.context.make_network(1), self.context.num_classes
+            pairs = zip(
+                last_linear(self.network, classes), last_linear(fresh, classes), strict=True
+            )
+            for layer, new in pairs:
+                layer.load_state_dict(new.state_dict())
         return {"stage": 3.0, "clean": float(self.trusted[self.context.rows].sum())}
 
     def steps(self, epoch: int) -> Steps:
@@ -92,10 +97,3 @@ class MoitPlus(Moit):
             plain = part.view(self.context.views.plain, self.context.generator)
             predicted = self.network(plain).logits.argmax(-1)
         return (1 - share) * hot + share * one_hot(predicted, classes)
-
-
-def classifier(network: nn.Module) -> nn.Module:
-    """The last layer of a network."""
-    layer = network.classifier
-    assert isinstance(layer, nn.Module)
-    return layer
