@@ -29,7 +29,6 @@ place a data set on this path: the overlap of the clusters does, and verified ro
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +38,12 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from csot.clean.likelihood import Evidence, by_class, posterior, softmax_rows
+from csot.clean.noise_rate_interval import (
+    counted_interval,
+    two_errors,
+    weighted_interval,
+    widened,
+)
 from csot.clean.overlap import Overlap
 
 LEAST_DOUBT = 0.35
@@ -58,13 +63,7 @@ keeping some trust in the labels loses less than having none."""
 FLAG_DEVIATION = 0.35
 """How far off the position may be when labels are flagged. Wider, as a wrong label that is never
 looked at is lost, and a right one costs a glance."""
-LEAST_RATE_ERROR = 0.001
-"""Smallest error that is assumed of a noise rate."""
 GRID = 31
-LEAST_PRIOR_ROWS = 0.2
-"""Weight of a stratum's prior, in rows, however far the explanations differ."""
-STRATA = torch.tensor([0.5, 0.7, 0.8, 0.9, 0.95], dtype=torch.float64)
-"""Quantiles that divide the rows into strata; errors crowd at the top."""
 MAX_FIT_ROWS = 10_000
 FLAG_ROWS = 4_000
 """Rows that determine from which chance on a label is flagged."""
@@ -243,7 +242,7 @@ def explain(
     prior = doubt_by_clusters(overlap, path.class_noise, rows, absorbed)
     before = path.at(prior)
     rates = [path.noise_rate(path.at(0.0)), path.noise_rate(before), path.guessing_rate()]
-    blind = _widened(min(rates), max(rates), rows)
+    blind = widened(min(rates), max(rates), rows)
     if not len(checked):
         for_changes = before if prior <= CHANGE_DOUBT else path.at(CHANGE_DOUBT)
         return ChosenExplanation(before, for_changes, overlap, blind, _possible(path, prior))
@@ -256,16 +255,16 @@ def explain(
     ]
     rates = [path.noise_rate(explanation) for explanation in explanations]
     chosen = explanations[int(weights.argmax())]
-    low, high = _quantiles(rates, weights)
+    low, high = weighted_interval(rates, weights)
     wrong, *extremes = (
         1 - own_posterior(explanation, probs, evidence)
         for explanation in (chosen, explanations[0], explanations[-1])
     )
-    counted = _counted_interval(wrong, (extremes[0], extremes[1]), evidence)
+    counted = counted_interval(wrong, (extremes[0], extremes[1]), evidence)
     if blind[0] <= sum(counted) / 2 <= blind[1]:
         # Few verified rows count to a wide interval: they must not make it vaguer than none would.
         counted = max(counted[0], blind[0]), min(counted[1], blind[1])
-    interval = _widened(min(low, counted[0]), max(high, counted[1]), rows)
+    interval = widened(min(low, counted[0]), max(high, counted[1]), rows)
     likely = np.flatnonzero(weights >= 0.01 * weights.max())
     shares = weights[likely] / weights[likely].sum()
     possible = [(float(w), explanations[k]) for w, k in zip(shares, likely, strict=True)]
@@ -376,70 +375,6 @@ def own_posterior(explanation: Explanation, probs: Tensor, evidence: Evidence) -
     return torch.where(evidence.given >= 0, own[:, 0], 1.0)
 
 
-def _counted_interval(
-    wrong: Tensor, extremes: tuple[Tensor, Tensor], evidence: Evidence
-) -> tuple[float, float]:
-    """95 % interval of the noise rate from verified rows alone, counted in strata of `wrong`.
-
-    The rate of a stratum has a Beta posterior. Its prior has the mean of `wrong`, the model's
-    chances (N,), and two standard deviations to the farther of the `extremes`, those of the first
-    and the last explanation. What is left of the priors errs alike in all strata, as one doubt
-    decides them all; counts err independently. Which rows of a stratum were verified must not
-    depend on their truth.
-    """
-    labelled = evidence.given >= 0
-    checked = labelled & (evidence.verified >= 0)
-    edges = torch.quantile(wrong[labelled][:: max(1, int(labelled.sum()) // 100_000)], STRATA)
-    stratum = torch.bucketize(wrong, edges)
-    mean = common = own = 0.0
-    for k in range(len(edges) + 1):
-        inside = labelled & (stratum == k)
-        share = float(inside.sum()) / float(labelled.sum())
-        if share == 0:
-            continue
-        seen = inside & checked
-        errors = float((evidence.given[seen] != evidence.verified[seen]).sum())
-        prior = min(max(float(wrong[inside].mean()), 1e-3), 1 - 1e-3)
-        farthest = max(abs(float(other[inside].mean()) - prior) for other in extremes)
-        strength = max(prior * (1 - prior) / max(farthest / 2, 1e-3) ** 2 - 1, LEAST_PRIOR_ROWS)
-        a = strength * prior + errors
-        b = strength * (1 - prior) + float(seen.sum()) - errors
-        mean += share * a / (a + b)
-        deviation = share * math.sqrt(a * b / (a + b + 1)) / (a + b)
-        left = strength / (a + b)
-        common += left * deviation
-        own += (1 - left) * deviation**2
-    spread = 2 * math.sqrt(common**2 + own)
-    return max(0.0, mean - spread), min(1.0, mean + spread)
-
-
-def _quantiles(
-    rates: list[float], weights: npt.NDArray[np.float64], tail: float = 0.025
-) -> tuple[float, float]:
-    values = np.asarray(rates)
-    order = np.argsort(values)
-    cumulative = np.cumsum(weights[order])
-    low, high = np.searchsorted(cumulative, [tail, 1 - tail])
-    return float(values[order[low]]), float(values[order[min(int(high), len(values) - 1)]])
-
-
-def _widened(low: float, high: float, rows: int) -> tuple[float, float]:
-    """By two standard errors of a share of so many rows, and the error of T itself.
-
-    That is taken for a twentieth of the share, and for at least `LEAST_RATE_ERROR`: a matrix
-    of a set without errors has rates of some 1e-5, which must not exclude zero.
-    """
-    below, above = (
-        two_errors(share, rows) + max(0.05 * share, LEAST_RATE_ERROR) for share in (low, high)
-    )
-    return max(0.0, low - below), min(1.0, high + above)
-
-
-def two_errors(share: float, rows: int) -> float:
-    """Two standard errors of a share of so many rows."""
-    return 2 * math.sqrt(max(share * (1 - share), 1 / rows) / rows)
-
-
 def rate_of_new_rows(
     explanation: Explanation, probs: Tensor, evidence: Evidence
 ) -> tuple[float, float]:
@@ -455,4 +390,4 @@ def rate_of_new_rows(
     rates = [
         1 - float(q.gather(1, part.given[:, None]).mean()) if len(q) else 0.0 for q in candidates
     ]
-    return _widened(min(rates), max(rates), max(len(part), 1))
+    return widened(min(rates), max(rates), max(len(part), 1))
