@@ -1,7 +1,8 @@
-"""Repeatable examples, and a last line for each reason why tests were skipped."""
+"""Repeatable examples, little garbage collection, and the reasons why tests were skipped."""
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,6 +12,16 @@ from hypothesis import settings
 # The same examples every time: a red test is a change's fault, not chance's.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+# What is imported and collected stays until the end: millions of objects, among which Python would
+# look for garbage again and again.
+gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,9 +136,13 @@ def test_a_broken_numba_is_left_alone(
     def fail(*arguments: object) -> None:
         raise error("damaged")
 
+    flushed: list[object] = []
     monkeypatch.setattr(compiled, "_try_out", fail)
+    # Not the real one: every other process would have to compile anew.
+    monkeypatch.setattr(compiled, "_flush_cache", flushed.append)
     with pytest.warns(UserWarning, match="numba fails .damaged.; using torch instead"):
         assert LOAD() is None
+    assert len(flushed) == 1
 
 
 def test_a_stale_cache_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +161,26 @@ def test_a_stale_cache_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LOAD() is not None
     assert len(attempts) == 2
     assert flushed == attempts[:1]
+
+
+def test_flushing_empties_the_cache(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    code = "from numba import njit\n\n@njit(cache=True)\ndef twice(x):\n    return 2 * x\n"
+    (tmp_path / "small.py").write_text(code)
+    spec = importlib.util.spec_from_file_location("small", tmp_path / "small.py")
+    assert spec is not None
+    assert spec.loader is not None
+
+    def load() -> Any:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert module.twice(2) == 4
+        return module
+
+    first, second = load(), load()
+    assert [module.twice.stats.cache_hits.total() for module in (first, second)] == [0, 1]
+    compiled._flush_cache(first)
+    assert load().twice.stats.cache_hits.total() == 0
 
 
 def test_without_numba_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -479,10 +479,8 @@ def _log(x: FloatArray) -> FloatArray:
 
 def _log_divide(log_x: FloatArray, log_y: FloatArray) -> FloatArray:
     """log(x / y) with 0 / y = 0 for every y, zero included."""
-    quotient = np.full_like(log_x, -np.inf)
-    positive = log_x > -np.inf
-    quotient[positive] = log_x[positive] - log_y[positive]
-    return quotient
+    zero = np.full(log_x.shape, -np.inf)
+    return np.subtract(log_x, log_y, out=zero, where=log_x > -np.inf)
 
 
 def _log_sum_over_columns(log_M: FloatArray) -> FloatArray:
@@ -499,10 +497,10 @@ def _log_sum(log_M: FloatArray, axis: int) -> FloatArray:
     """log of the sum of M along an axis, relative to its largest entry; sums of nothing but
     zeros have the logarithm -inf.
     """
-    largest = np.max(log_M, axis=axis, keepdims=True)
-    largest = np.where(largest > -np.inf, largest, 0.0)
-    total: FloatArray = _log(np.sum(np.exp(log_M - largest), axis=axis, keepdims=True)) + largest
-    return np.squeeze(total, axis=axis)
+    largest: FloatArray = log_M.max(axis=axis, keepdims=True)
+    largest[largest == -np.inf] = 0.0
+    total: FloatArray = _log(np.exp(log_M - largest).sum(axis=axis, keepdims=True)) + largest
+    return total.squeeze(axis)
 
 
 def _divide_or_zero(x: FloatArray, y: FloatArray) -> FloatArray:

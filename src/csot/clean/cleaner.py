@@ -199,7 +199,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # on the cores that torch needs.
         quiet_blas = threadpool_limits(limits=1, user_api="blas")
         few = threads_for(rows.size)
-        with quiet_blas, few, StageProgress(self.progress, len(rows)) as stages, torch.no_grad():
+        stages = StageProgress(self.progress, len(rows))
+        # Thousands of operations on small tensors, each of them cheaper than under no_grad.
+        with quiet_blas, few, stages, torch.inference_mode():
             model = fit_model(
                 features,
                 evidence,

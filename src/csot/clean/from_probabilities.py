@@ -137,7 +137,7 @@ def _by_probabilities(
 ) -> pd.DataFrame:
     """The table of findings, by given probabilities alone."""
     evidence = Evidence(torch.from_numpy(encoded.index), torch.from_numpy(locked), probs.shape[1])
-    with torch.no_grad():
+    with torch.inference_mode():
         logs = log_probs(by_class(torch.from_numpy(probs)))
         judgement, perceived = _judge(logs, evidence, seed)
         truth, own = judgement.judge(perceived, evidence)
