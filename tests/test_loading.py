@@ -242,6 +242,8 @@ def test_wrong_inputs(trained_on_images: Path, folder: Path, tmp_path: Path) -> 
         csot.load(trained_on_images, checkpoint="first")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="is not a training run"):
         csot.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist: pass the folder of"):
+        csot.load(tmp_path / "nowhere")
 
 
 def test_the_representation_is_one_short_line(trained_on_images: Path) -> None:

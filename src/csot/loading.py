@@ -59,6 +59,8 @@ def load(
     """
     if checkpoint not in ("last", "best"):
         raise ValueError(f"checkpoint must be 'last' or 'best', got {checkpoint!r}")
+    if not Path(run).is_dir():
+        raise FileNotFoundError(f"{run} does not exist: pass the folder of a finished run")
     if Run(Path(run)).cleaner_path.exists():
         return _CleaningRun(SavedCleaner.open(Path(run), embedder))
     require("lightning_fabric", "train", "loading a training run")

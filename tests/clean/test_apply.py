@@ -203,8 +203,8 @@ def test_a_discarded_row_of_numbers_has_no_label(tmp_path: Path) -> None:
         assert source == (
             "reviewed" if name == "60" else status[status.index.astype(str) == name].iloc[0]
         )
-    with pytest.raises(DataError, match=r"data is a DataFrame: pass a path, or .*csot\.load"):
-        run.predict(frame)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"data is a ndarray: pass a path or .*csot\.load"):
+        run.predict(features)  # type: ignore[arg-type]
 
 
 def test_nothing_is_left_where_writing_fails(tmp_path: Path) -> None:

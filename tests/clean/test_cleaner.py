@@ -487,7 +487,7 @@ def test_a_bad_predict_prior_set_later_is_named_too(blobs: Any) -> None:
     [
         (lambda x, y: (x, y[:-1]), "labels has 149 entries but features has 150 rows"),
         (lambda x, y: (x, np.zeros(150, int)), "1 class; at least 2 classes"),
-        (lambda x, y: (x, np.full(150, None)), "0 class; at least 2 classes"),
+        (lambda x, y: (x, np.full(150, None)), "no class; at least 2 classes"),
         (lambda x, y: (x, None), "y is None"),
         (lambda x, y: (np.where(x == x[3, 2], np.nan, x), y), "contains NaN"),
         (lambda x, y: (np.tile(x[:1], (150, 1)), y), "the same in every row"),

@@ -90,8 +90,24 @@ def test_arrays_in_memory_are_judged_by_a_run(run: CleanRun, tmp_path: Path) -> 
 def test_what_a_notebook_shows(run: CleanRun) -> None:
     page = run._repr_html_()
     assert f"{run.summary['n_issues']} of 120 labels look wrong" in page
-    assert page.count("<tr") == 2 + 5, "a header of two lines and the worst rows"
-    assert f"<th>{run.findings['label_score'].idxmin()}</th>" in page
+    assert page.count("<tr") == 1 + 5, "a header and the worst rows"
+    assert f"<td>{run.findings['label_score'].idxmin()}</td>" in page
+    assert (
+        repr(run)
+        == f"CleanRun({str(run.path)!r}: {run.summary['n_issues']} of 120 labels look wrong)"
+    )
+
+
+def test_a_table_in_memory_is_predicted_as_its_file(tmp_path: Path) -> None:
+    features, labels = blobs()
+    frame = pd.DataFrame(features, columns=list("abcd")).assign(kind=labels)
+    run = clean_dataset(frame, tmp_path / "run", label="kind")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    from_file = run.predict(tmp_path / "new.csv")
+    in_memory = run.predict(frame)
+    np.testing.assert_allclose(in_memory.probabilities, from_file.probabilities, rtol=1e-6)
+    assert in_memory.accuracy == from_file.accuracy
+    assert run.predict(frame.drop(columns="kind")).accuracy is None
 
 
 def test_progress_is_reported(tmp_path: Path) -> None:
@@ -109,7 +125,8 @@ def test_progress_is_reported(tmp_path: Path) -> None:
         ("nowhere", {}, "does not exist"),
         ("nowhere", {"labels": [0]}, "`labels` goes with an array"),
         (np.zeros(3), {"labels": [0, 1, 0]}, "(N, D)"),
-        (np.zeros((3, 2)), {}, "needs `labels`"),
+        (np.zeros((3, 2)), {}, "clean_dataset(features, labels=labels)"),
+        ((np.zeros((3, 2)), [0, 1, 0]), {}, "clean_dataset(features, labels=labels)"),
         (np.zeros((3, 2)), {"labels": [0, 1]}, "features has 3 rows"),
         (blobs()[0], {"labels": blobs()[1], "label": "kind"}, "have no columns"),
         (pd.DataFrame({"a": [1.0, 2.0]}), {"labels": [0, 1]}, "name the column by `label`"),
@@ -121,3 +138,8 @@ def test_bad_input(data: object, options: dict[str, object], words: str, tmp_pat
     with pytest.raises(DataError) as error:
         csot.clean_dataset(data, tmp_path / "run", **options)  # type: ignore[arg-type]
     assert words in str(error.value)
+
+
+def test_labels_in_the_place_of_the_folder() -> None:
+    with pytest.raises(DataError, match=r"`out` is the folder of the run, got ndarray; labels"):
+        csot.clean_dataset(*blobs())  # type: ignore[arg-type]

@@ -20,7 +20,9 @@ from typer.testing import CliRunner, Result
 from csot import __version__
 from csot.cli import app as app_module
 from csot.cli.app import app
+from csot.cli.cleaning_outcome import outcome_facts
 from csot.cli.terminal import program
+from csot.runs import Run
 from image_files import write_image
 
 ROWS = 300
@@ -158,6 +160,7 @@ def test_image_folder(folder: Path, digits: Digits) -> None:
     assert result.stdout == ""
     assert "1 of 18 verified ids are not in the data; first 'gone.png'" in result.stderr
     assert (folder / "calls.txt").read_text() == calls
+    assert outcome_facts(Run.open(folder / "run"))["n_verified"] == len(wrong)
     findings = pd.read_csv(folder / "run" / "findings.csv", index_col="id")
     right = findings.loc[[names[k] for k in wrong], "corrected_label"]
     assert right.tolist() == digits.truth[wrong].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import re
 import shlex
@@ -24,7 +25,7 @@ from csot.cli.options import (
     complete_preset,
     default_out,
 )
-from csot.cli.terminal import ProgressLines, as_options
+from csot.cli.terminal import ProgressLines, Terminal, as_options
 from csot.methods import method_names
 from csot.training import preset_names
 
@@ -63,6 +64,25 @@ def test_every_command(name: str) -> None:
     assert examples
     for example in examples:
         parse(shlex.split(example))
+    # After the first paragraph typer keeps the line breaks of the source: a line that wraps at 80
+    # columns must not be followed by another.
+    _, *paragraphs = (command.help or "").split("\n\n")
+    assert all(len(line) <= 78 for text in paragraphs for line in text.splitlines()[:-1])
+
+
+def test_a_reader_that_has_seen_enough_is_not_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Closed(io.TextIOWrapper):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    with (tmp_path / "pipe").open("wb") as file, Terminal(as_json=True) as terminal:
+        monkeypatch.setattr("sys.stdout", Closed(file))
+        with pytest.raises(typer.Exit):
+            terminal.result({"n_rows": 1})
+        monkeypatch.undo()
+    assert "roken pipe" not in capsys.readouterr().err
 
 
 def test_a_wrong_example_is_found() -> None:

@@ -240,8 +240,10 @@ def test_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "is empty everywhere" in invoke("audit", "run", "--results", "audit.csv", code=2)
     sheet = pd.read_csv("audit.csv", dtype=str, keep_default_na=False)
     assert sheet.columns.tolist() == [
-        "id", "order", "stratum", "inclusion_probability", "weight", "verified_label",
+        "id", "order", "stratum", "inclusion_probability", "weight",
+        *(f"p{k}" for k in range(16)), "verified_label",
     ]  # fmt: skip
+    assert sheet["p2"].astype(float).tolist() == pixels[sheet["id"].astype(int), 2].tolist()
     sheet["verified_label"] = [str(truth[int(key)]) for key in sheet["id"]]
     sheet.loc[3, "verified_label"] = ""
     sheet.to_csv("audit.csv", index=False)

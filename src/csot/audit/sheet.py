@@ -22,6 +22,7 @@ from csot.audit.proposal import Audit
 from csot.runs import Run
 from csot.runs.findings import ID
 from csot.runs.run import FINDINGS
+from csot.runs.source import read_cells
 from csot.runs.summary import dumps
 from csot.runs.tables import from_text, read_text_csv, to_text, write_csv
 
@@ -30,6 +31,8 @@ FORMAT = 1
 LARGEST = 64 << 20
 """Bytes: some 100 for each of half a million rows."""
 VERIFIED_LABEL = "verified_label"
+CELL_COLUMNS = 16
+"""Columns of a table that are shown, from the left, as in the report."""
 
 
 def read_plan(run: Run, row_of: Mapping[str, int]) -> AuditPlan | None:
@@ -108,9 +111,13 @@ def write_sheet(path: Path, run: Run, audit: Audit) -> None:
     frame = table.drop(columns="position").reset_index(drop=True)
     frame.insert(0, ID, [to_text(key, run.id_kind) for key in table.index])
     samples = run.read_samples()
-    if samples is not None:
+    if samples is not None and len(samples.columns):
         for name in samples:
             frame[str(name)] = samples[name].reindex(table.index).to_numpy()
+    elif (cells := read_cells(run, frame[ID].tolist(), CELL_COLUMNS)) is not None:
+        # A column `label` would be read back as what was decided.
+        for name in cells.columns.difference([*frame, "label"], sort=False):
+            frame[str(name)] = cells[name].to_numpy()
     frame[VERIFIED_LABEL] = pd.Series([""] * len(frame), dtype=object)
     write_csv(path, frame)
 

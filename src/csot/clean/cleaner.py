@@ -177,8 +177,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         index = index_of(X, y, sample_ids, len(rows), len(encoded.index))
         if len(encoded.classes) < 2:
             raise ValueError(
-                f"labels contain {len(encoded.classes)} class; at least 2 classes are needed to "
-                "tell right from wrong"
+                f"labels contain {'1 class' if len(encoded.classes) else 'no class'}; at least 2 "
+                "classes are needed to tell right from wrong"
             )
         units = Units.of(rows)
         if not units.varies.any():

@@ -68,18 +68,25 @@ class CleanRun(Run):
         """The fitted cleaner, to judge and predict other rows."""
         return SavedCleaner.open(self.path).cleaner
 
+    def __repr__(self) -> str:
+        """One line: `CleanRun('run': 10 of 200 labels look wrong)`."""
+        return f"CleanRun({str(self.path)!r}: {self._headline()})"
+
+    def _headline(self) -> str:
+        return f"{self.summary['n_issues']:,} of {self.summary['n_rows']:,} labels look wrong"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the headline, the most suspicious rows, where the report is."""
-        found, summary = self.findings, self.summary
-        noise = NoiseEstimate.of_summary(summary)
+        found = self.findings
+        noise = NoiseEstimate.of_summary(self.summary)
         order = suspicion_order(
             found[IS_ISSUE].to_numpy(), found[SCORE].to_numpy(), found[GIVEN].notna()
         )
         worst = found.iloc[order[:SHOWN_ROWS]][[GIVEN, CORRECTED, CONFIDENCE, REASON]]
         with pd.option_context("display.max_colwidth", None):
-            table = worst.to_html(float_format="{:.3f}".format)
+            table = worst.reset_index().to_html(index=False, float_format="{:.3f}".format)
         return (
-            f"<p><b>{summary['n_issues']:,} of {summary['n_rows']:,} labels look wrong.</b> "
+            f"<p><b>{self._headline()}.</b> "
             f"{'' if noise is None else escape(noise.words())}</p>{table}"
             f"<p>Report: {escape(str(self.report_path))}</p>"
         )
@@ -103,12 +110,12 @@ class CleanRun(Run):
             options = {"data": self._table, **options}
         return apply_corrections(self, out, **options)
 
-    def predict(self, data: str | Path, **options: Any) -> Predicted:
+    def predict(self, data: str | Path | pd.DataFrame, **options: Any) -> Predicted:
         """Labels for new data of the same kind; options as for `predict_with_cleaner`."""
-        if not isinstance(data, str | Path):
+        if not isinstance(data, str | Path | pd.DataFrame):
             raise DataError(
-                f"data is a {type(data).__name__}: pass a path, or predict what is in memory by "
-                f"csot.load({str(self.path)!r}).predict_proba(data)"
+                f"data is a {type(data).__name__}: pass a path or a DataFrame, or predict what "
+                f"else is in memory by csot.load({str(self.path)!r}).predict_proba(data)"
             )
         return predict_with_cleaner(self.path, data, **options)
 
@@ -216,7 +223,13 @@ def clean_dataset(
     >>> run = csot.clean_dataset("photos/", "run")                    # doctest: +SKIP
     >>> run.findings.query("is_label_issue")                          # doctest: +SKIP
     >>> csot.clean_dataset(frame, label="stars", text="review")       # doctest: +SKIP
+    >>> csot.clean_dataset(features, labels=labels)                   # doctest: +SKIP
     """
+    if out is not None and not isinstance(out, str | Path):
+        raise DataError(
+            f"`out` is the folder of the run, got {type(out).__name__}; labels are passed by name: "
+            "clean_dataset(features, labels=labels)"
+        )
     source = _in_memory(data, labels)
     request = CleaningRequest(
         data=Path(data) if source is None else None,
@@ -262,8 +275,15 @@ def _in_memory(data: Any, labels: Any) -> Any:
         return None
     if is_frame(data):
         if labels is not None:
-            raise DataError("`labels` goes with an array of features; name the column by `label`")
+            raise DataError(
+                "`labels` goes with an array of features; of a table name the column by `label`: "
+                'clean_dataset(data.assign(kind=labels), label="kind")'
+            )
         return data
+    if isinstance(data, tuple):
+        raise DataError(
+            "data is a tuple; pass the labels by name: clean_dataset(features, labels=labels)"
+        )
     features = np.asarray(data)
     if features.ndim != 2 or features.dtype.kind not in "fiub":
         raise DataError(
@@ -271,7 +291,10 @@ def _in_memory(data: Any, labels: Any) -> Any:
             f"{type(data).__name__} of shape {features.shape}"
         )
     if labels is None:
-        raise DataError("an array of features needs `labels`, one per row")
+        raise DataError(
+            "an array of features needs `labels`, one per row: "
+            "clean_dataset(features, labels=labels)"
+        )
     return {"features": features, "labels": as_array(labels)}
 
 

@@ -175,7 +175,7 @@ class SavedCleaner:
 
 def predict_with_cleaner(
     run: str | Path,
-    data: str | Path,
+    data: str | Path | pd.DataFrame,
     *,
     columns: Columns | None = None,
     root: Path | None = None,
@@ -189,7 +189,7 @@ def predict_with_cleaner(
     ----------
     run : path
         Folder that `csot.clean_dataset` wrote.
-    data : path
+    data : path or DataFrame
         Images, a table or arrays of the same kind as those of the run, with or without labels.
     columns, root : optional
         Columns of a table, by default those of the run; and where its image paths start.
@@ -202,7 +202,7 @@ def predict_with_cleaner(
     """
     return predict_with_saved(
         SavedCleaner.open(Path(run), embedder),
-        Path(data),
+        data if isinstance(data, pd.DataFrame) else Path(data),
         columns=columns,
         root=root,
         allow_outside=allow_outside,

@@ -34,8 +34,9 @@ def apply(
 ) -> None:
     """Write the data of RUN again, with what you decided and what RUN corrected.
 
-    Class folders, table or arrays, as they came; the input is never changed. A list of the changes
-    is written beside NEW.
+    Class folders, table or arrays, as they came; the input is never changed.
+
+    A list of the changes is written beside NEW.
 
     Example: csot apply run --out photos-fixed --min-confidence 0.9
     """

@@ -51,8 +51,10 @@ def audit(
 ) -> None:
     """Choose rows to verify, sampled where they matter most, and report what they show.
 
-    Verified rows give the noise rate and the precision of RUN with intervals, and make the next
-    csot clean better. csot review RUN --audit does the same in the browser.
+    Verified rows give the noise rate and the precision of RUN with intervals,
+    and make the next csot clean better.
+
+    csot review RUN --audit does the same in the browser.
 
     Example: csot audit run --rows 100 --out audit.csv
 

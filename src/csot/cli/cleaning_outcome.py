@@ -21,6 +21,7 @@ from csot.runs.source import clean_command
 CONFUSIONS = 5
 FACTS = (
     *("n_rows", "n_classes", "n_issues", "n_corrected", "n_uncertain", "n_unlabelled"),
+    "n_verified",
     *("n_annotators", "n_votes", "n_vote_issues", "noise_rate", "noise_rate_interval"),
     *("informative", "duplicates", "judged_with"),
 )
@@ -66,6 +67,8 @@ def _show_labels(findings: pd.DataFrame, summary: dict[str, object], terminal: T
     ]
     unlabelled = int(findings[GIVEN].isna().sum())
     skipped = summary.get("skipped")
+    if verified := _count(summary, "n_verified"):
+        rows.append(("verified", verified, n))
     if unlabelled:
         rows.append(("without a label", unlabelled, n))
     if isinstance(skipped, list) and skipped:

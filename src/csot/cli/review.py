@@ -85,12 +85,12 @@ def _tell_address(
     server: ReviewServer, run: Run, is_remote: bool, terminal: Terminal, as_json: bool
 ) -> None:
     session = server.session
+    if run.has_images:
+        terminal.say(f"Pictures are from {run.image_root}")
     terminal.say(
         f"{session.progress().left:,} of {len(session.catalogue):,} labels to look at, as "
         f"{session.reviewer}. Ctrl-C ends. Open:"
     )
-    if run.has_images:
-        terminal.say(f"Pictures are from {run.image_root}")
     if is_remote:
         terminal.warn(
             "anyone who has this address can make decisions, and what is sent is not encrypted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -220,7 +221,12 @@ class Terminal:
             from csot.runs.summary import dumps
 
             # At once, and not by rich: programs read it from a pipe.
-            print(dumps(facts), flush=True)
+            try:
+                print(dumps(facts), flush=True)
+            except BrokenPipeError:
+                # The reader, such as `head`, has seen enough. Python flushes once more at the end.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(1) from None
 
     def warn(self, message: str) -> None:
         """Once each."""

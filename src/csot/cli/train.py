@@ -143,8 +143,9 @@ def train(
 ) -> None:
     """Train a network on labels that are partly wrong, and say which of them are.
 
-    Photographs and texts start from a pretrained network. RUN gets checkpoints, metrics.csv,
-    findings.csv, summary.json and report.html.
+    Photographs and texts start from a pretrained network.
+
+    RUN gets checkpoints, metrics.csv, findings.csv, summary.json, report.html.
 
     Example: csot train digits --noise sym:0.5
 
