@@ -305,3 +305,10 @@ def test_noise_by_class_that_the_model_has_learned() -> None:
     shuffled = find_label_issues(given[order], probs[order])
     same = shuffled["corrected_label"].to_numpy() == table["corrected_label"].to_numpy()[order]
     assert same.mean() > 0.99  # the sample that decides is another one
+
+
+def test_swapped_arguments_are_named() -> None:
+    labels, probs = ["a", "b", "a"], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]]
+    for wrong in (labels, [0, 1, 0]):
+        with pytest.raises(ValueError, match=r"find_label_issues\(labels, pred_probs\)"):
+            csot.find_label_issues(probs, wrong)

@@ -110,9 +110,18 @@ def _checked(
     labels: Any, pred_probs: Any, class_names: Any
 ) -> tuple[npt.NDArray[np.float32], EncodedLabels]:
     """Probabilities, columns in the order of the sorted classes, and labels; or an error."""
-    probs = np.asarray(pred_probs, dtype=np.float32)
+    try:
+        probs = np.asarray(pred_probs, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "pred_probs must be numbers of shape (N, C); the order of the arguments is "
+            "find_label_issues(labels, pred_probs)"
+        ) from error
     if probs.ndim != 2 or probs.shape[1] < 2:
-        raise ValueError(f"pred_probs has shape {probs.shape}; (N, C) with C >= 2 is needed")
+        raise ValueError(
+            f"pred_probs has shape {probs.shape}; (N, C) with C >= 2 is needed, after the labels: "
+            "find_label_issues(labels, pred_probs)"
+        )
     if class_names is not None:
         labels = _named(labels, np.asarray(class_names))
     classes = _classes(labels, probs.shape[1], class_names)
