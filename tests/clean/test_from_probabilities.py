@@ -311,4 +311,4 @@ def test_swapped_arguments_are_named() -> None:
     labels, probs = ["a", "b", "a"], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]]
     for wrong in (labels, [0, 1, 0]):
         with pytest.raises(ValueError, match=r"find_label_issues\(labels, pred_probs\)"):
-            csot.find_label_issues(probs, wrong)
+            find_label_issues(probs, wrong)
