@@ -130,6 +130,10 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
+BROKEN = b"{"
+"""Metadata that are no JSON."""
+
+
 def as_parquet(rng: random.Random, data: bytes) -> bytes:
     """Other columns, names, types and pandas metadata, in a file that is whole."""
     if rng.random() < 0.2:
@@ -152,9 +156,9 @@ def as_parquet(rng: random.Random, data: bytes) -> bytes:
             table = table.remove_column(at)
         elif how == 4:
             table = table.slice(0, rng.choice((0, 1, table.num_rows)))
-        elif b"pandas" in metadata:
+        elif metadata.get(b"pandas", BROKEN) != BROKEN:
             facts = json.dumps(tree(rng, json.loads(metadata[b"pandas"])))
-            metadata[b"pandas"] = facts.encode() if rng.random() < 0.9 else b"{"
+            metadata[b"pandas"] = facts.encode() if rng.random() < 0.9 else BROKEN
     out = io.BytesIO()
     try:
         pq.write_table(

@@ -142,10 +142,10 @@ def label_studio_json(
 
     A picture that lies outside of the data folder is not named in it.
     """
-    made = _studio_tasks(catalogue)
-    allowed = pictures or Containment(catalogue.run.image_root)
+    made, root = _studio_tasks(catalogue), catalogue.run.image_root
+    allowed = pictures or Containment(root)
     for task in made:
-        _drop_outside(task, catalogue.run.image_root, allowed)
+        _drop_outside(task, root, allowed)
         data = task.get("data")
         key = str(data.get(SAMPLE_ID)) if isinstance(data, dict) else ""
         row = catalogue.row_of.get(key)
