@@ -6,20 +6,25 @@ import atexit
 import os
 import platform
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.distributed as dist
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 
 from csot.training.config import MachineConfig, RunConfig
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 CPU_INFO = Path("/proc/cpuinfo")
 
 
 def start_fabric(config: RunConfig) -> Fabric:
     """Set up devices and processes; under torchrun, as many as it has started."""
+    # With it comes torch's compiler, which takes a second: who only predicts should not wait.
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
     machine = config.machine
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", machine.devices))
     processes = int(os.environ.get("WORLD_SIZE", devices))
