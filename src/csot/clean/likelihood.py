@@ -110,6 +110,11 @@ def posterior(probs: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor]:
     return joint / marginal[..., None], marginal
 
 
+def marginal_likelihood(probs: Tensor, likelihood: Tensor) -> Tensor:
+    """m_i (N,) of `posterior` alone."""
+    return (probs * likelihood).sum(-1).clamp_min(torch.finfo(probs.dtype).tiny)
+
+
 def log_probs(probs: Tensor) -> Tensor:
     """log p (N, C) of given probabilities, finite where some are zero.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from csot.clean.likelihood import Evidence, by_class, posterior
+from csot.clean.likelihood import Evidence, by_class, marginal_likelihood, posterior
 from csot.clean.noise_matrix import estimate
 
 PRIOR_STRENGTH = 0.1
@@ -67,19 +67,19 @@ def stack(
         return replace(part, probs=probs, loss=held_out_loss(probs, evidence, part.noise))
     logits = _stored_by_class(members)
     weights = torch.full((len(members),), 1.0 / len(members)) if start is None else start
+    probs = _probs(logits, weights)
     for _ in range(rounds):
         before = weights
         likelihood = evidence.likelihood(noise)
         for _ in range(2):
-            weights = _newton_step(logits, likelihood, weights)
-        updated = estimate(_probs(logits, weights), evidence, noise, rounds=5)
+            weights, probs = _newton_step(logits, likelihood, weights, probs)
+        updated = estimate(probs, evidence, noise, rounds=5)
         moved = float((updated - noise).abs().max())
         noise = updated
         if moved < tolerance and bool(
             (weights - before).abs().max() < tolerance * weights.sum().clamp_min(1e-6)
         ):
             break
-    probs = _probs(logits, weights)
     return Stack(weights, noise, probs, held_out_loss(probs, evidence, noise))
 
 
@@ -89,20 +89,19 @@ def calibrate(logits: Tensor, evidence: Evidence, *, steps: int = 12) -> Stack:
         torch.eye(evidence.n_classes) * (1 - SMALLEST_NOISE) + SMALLEST_NOISE / evidence.n_classes
     )
     stored, weights = _stored_by_class([logits]), torch.ones(1)
-    likelihood = evidence.likelihood(noise)
+    likelihood, probs = evidence.likelihood(noise), _probs(stored, weights)
     for _ in range(steps):
         before = weights
-        weights = _newton_step(stored, likelihood, weights)
+        weights, probs = _newton_step(stored, likelihood, weights, probs)
         if float((weights - before).abs()) <= 1e-3 * float(before):
             break
-    probs = _probs(stored, weights)
     return Stack(weights, noise, probs, held_out_loss(probs, evidence, noise))
 
 
 def held_out_loss(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
     """Mean of -log p(y_i | x_i) over the rows that have a label."""
     labelled = (evidence.given >= 0) | (evidence.verified >= 0)
-    _, marginal = posterior(probs[labelled], evidence.take(labelled).likelihood(noise))
+    marginal = marginal_likelihood(probs[labelled], evidence.take(labelled).likelihood(noise))
     return float(-marginal.log().mean())
 
 
@@ -116,7 +115,7 @@ def information(probs: Tensor, evidence: Evidence, noise: Tensor) -> float:
     if int(labelled.sum()) < 2:
         return float("inf")
     part = evidence.take(labelled)
-    _, marginal = posterior(probs[labelled].double(), part.likelihood(noise.double()))
+    marginal = marginal_likelihood(probs[labelled].double(), part.likelihood(noise.double()))
     counts = torch.bincount(part.given, minlength=part.n_classes).double()
     gain = marginal.log() - (counts / counts.sum()).log()[part.given]
     return float(gain.mean() / (gain.std() / len(gain) ** 0.5).clamp_min(1e-12))
@@ -133,15 +132,19 @@ def _probs(logits: Tensor, weights: Tensor) -> Tensor:
     return combined.view(stored.shape[1:]).softmax(0).T
 
 
-def _newton_step(logits: Tensor, likelihood: Tensor, weights: Tensor) -> Tensor:
-    """One step on the weights, never uphill, projected onto a >= 0."""
+def _newton_step(
+    logits: Tensor, likelihood: Tensor, weights: Tensor, probs: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One step on the weights, never uphill, projected onto a >= 0.
+
+    Takes and returns the weights and their probabilities, which cost most of the time.
+    """
     n = logits.shape[1]
     prior = PRIOR_STRENGTH / n
 
     def loss(a: Tensor, marginal: Tensor) -> float:
         return float(-marginal.log().mean() + prior / 2 * a @ a)
 
-    probs = _probs(logits, weights)
     truth, marginal = posterior(probs, likelihood)
     slope = ((probs - truth) * logits).sum((1, 2)) / n + prior * weights
     centred = logits - (probs * logits).sum(2, keepdim=True)
@@ -155,7 +158,7 @@ def _newton_step(logits: Tensor, likelihood: Tensor, weights: Tensor) -> Tensor:
     here = loss(weights, marginal)
     for share in (1.0, 0.5, 0.25, 0.1, 0.01):
         trial = (weights - share * direction).clamp_min(0)
-        _, marginal = posterior(_probs(logits, trial), likelihood)
-        if loss(trial, marginal) <= here + 1e-7:
-            return trial
-    return weights
+        tried = _probs(logits, trial)
+        if loss(trial, marginal_likelihood(tried, likelihood)) <= here + 1e-7:
+            return trial, tried
+    return weights, probs
