@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -284,19 +283,33 @@ def test_hostile_text_is_shown_not_run(visit: Open, tmp_path: Path) -> None:
     assert page.locator("img").count() == 0
 
 
+def cpu_seconds(page: Any) -> float:
+    """Of the process that draws the page, since it began: a busy machine does not lengthen it."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    metrics = {
+        metric["name"]: metric["value"]
+        for metric in session.send("Performance.getMetrics")["metrics"]
+    }
+    session.detach()
+    return float(metrics["ProcessTime"])
+
+
 @pytest.mark.parametrize(("n", "classes"), [(10, 3), (100_000, 10), (20_000, 100), (30_000, 1000)])
 def test_it_is_quick_at_any_size(visit: Open, tmp_path: Path, n: int, classes: int) -> None:
     path = write_report(rows_run(tmp_path, n, classes))
     assert path.stat().st_size < 8e6
-    start = time.perf_counter()
     page = visit(path)
-    assert time.perf_counter() - start < 5, "loading and drawing"
+    drawn = cpu_seconds(page)
+    assert 0 < drawn < 5, "loading and drawing"
     assert f"{n:,} labels" in page.inner_text(".claim")
     assert page.locator("#row-table tbody tr").count() == min(n, 50)
-    start = time.perf_counter()
+    before = cpu_seconds(page)
     page.select_option("#status", label="Uncertain")
     page.fill("#search", "a")
-    assert time.perf_counter() - start < 2, "filtering"
+    # What is typed is searched for 120 ms later: a timer set after that one also ends after it.
+    page.evaluate("new Promise((done) => setTimeout(done, 150))")
+    assert cpu_seconds(page) - before < 2, "filtering"
 
 
 def test_it_can_be_read_by_keyboard_and_screen_reader(visit: Open, texts: Path) -> None:
