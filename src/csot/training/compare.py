@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from itertools import product
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -302,8 +303,7 @@ def run_cells(
         for cell in missing:
             yield cell, _run(recipe, cell, None)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=_processes()) as pool:
         running = {pool.submit(_run, recipe, cell, 1): cell for cell in missing}
         try:
             for future in as_completed(running):
@@ -311,6 +311,19 @@ def run_cells(
         finally:
             # After an error or Ctrl-C, runs that have not begun are cancelled.
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _processes() -> BaseContext:
+    """How processes are started: forks of one that has imported csot, where the system can.
+
+    That one has computed nothing, so it has no threads or GPU that a fork could not use. Importing
+    takes each process seconds otherwise.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "lightning_fabric"])
+    return context
 
 
 def is_finished(folder: Path) -> bool:
