@@ -255,6 +255,31 @@ def test_parquet_with_nullable_columns(tmp_path: Path) -> None:
         read_data(tmp_path / "t.parquet", Columns(label="label", id="n", text="text"))
 
 
+def test_parquet_with_an_index_of_two_levels(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(
+        {"label": [0, 1] * 3, "a": range(6), "site": list("xxxyyy"), "id": range(6)}
+    )
+    frame.set_index(["site", "id"]).to_parquet(tmp_path / "t.parquet")
+    data = read_data(tmp_path / "t.parquet", Columns(label="label", features=["a"], group="site"))
+    assert data.ids == [str(row) for row in range(6)]
+    assert data.groups is not None
+    assert data.groups.tolist() == list("xxxyyy")
+
+
+@pytest.mark.parametrize("lost", ["label", "id"])
+def test_parquet_with_metadata_of_another_table(tmp_path: Path, lost: str) -> None:
+    """pandas would name the columns as the metadata do."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    frame = pd.DataFrame({"id": list("abcd"), "label": [0, 1, 0, 1], "n": [1.0, 2.0, 3.0, 5.0]})
+    table = pa.Table.from_pandas(frame.set_index("id"))
+    facts = table.schema.metadata[b"pandas"].replace(f'"name": "{lost}"'.encode(), b'"name": "x"')
+    assert facts != table.schema.metadata[b"pandas"]
+    parquet.write_table(table.replace_schema_metadata({"pandas": facts}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=rf"t\.parquet: its pandas metadata do not name {lost}"):
+        read_data(tmp_path / "t.parquet", Columns(label="label"))
+
+
 def test_broken_parquet(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and then nothing")

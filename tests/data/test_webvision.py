@@ -89,7 +89,7 @@ TRAIN, VAL = "train_filelist_google.txt", "val_filelist.txt"
         (lambda root: (root / "info" / VAL).write_bytes(b"\xff\xfe 1"), "not UTF-8"),
         (change(TRAIN, "b.jpg 0", "b.jpg"), "line 2: 'google/q0001/b.jpg' is not a path and"),
         (change(TRAIN, "b.jpg 0", "b.jpg 1000"), "line 2: the label 1000; there are 1000"),
-        (change(TRAIN, "b.jpg", "z.jpg"), r"names .*z\.jpg, which is not there"),
+        (change(TRAIN, "b.jpg", "z.jpg"), rf"{TRAIN} names .*z\.jpg, which is not there"),
         (lambda root: (root / "info" / VAL).write_text("a.jpg 70"), "no image of the classes"),
         (
             lambda root: (root / "val_images_256" / "val2.jpg").unlink(),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 
+from csot._core.errors import FileError
 from csot.data.datasets.core.dataset_registry import read_training_data
 from csot.data.readers.to_predict import Wanted, read_inputs
 from csot.training import train
@@ -162,6 +165,16 @@ def test_a_table_of_image_paths(images: Path, tmp_path: Path) -> None:
     )
     line = fails("predict", images / "run", tmp_path / "t.csv", "--out", tmp_path / "q.csv")
     assert "name the column of their paths with --image" in line
+
+
+def test_rows_wider_than_the_network(features: Path, tmp_path: Path) -> None:
+    """A line of inputs.yaml would take gigabytes of zeros."""
+    run = tmp_path / "run"
+    shutil.copytree(features, run)
+    facts = yaml.safe_load((run / "inputs.yaml").read_text())
+    (run / "inputs.yaml").write_text(yaml.safe_dump({**facts, "shape": [10_000_000]}))
+    with pytest.raises(FileError, match=r"run is not.*rows of 10,000,000 features.*parameters"):
+        Predictor(run, "last")
 
 
 def test_nothing_is_overwritten(features: Path, tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ def open_audit(run: Run, n_rows: int | None = None, seed: int = 0) -> Audit | No
     findings = run.read_findings()
     population, classes = population_of(findings)
     plan: AuditPlan | None
-    row_of = {to_text(key, run.id_kind): row for row, key in enumerate(findings.index)}
+    kind = run.id_kind  # read from the run's marker each time
+    row_of = {to_text(key, kind): row for row, key in enumerate(findings.index)}
     if n_rows is None:
         plan = read_plan(run, row_of)
     else:
@@ -109,7 +110,8 @@ def write_sheet(path: Path, run: Run, audit: Audit) -> None:
     """
     table = audit.table
     frame = table.drop(columns="position").reset_index(drop=True)
-    frame.insert(0, ID, [to_text(key, run.id_kind) for key in table.index])
+    kind = run.id_kind
+    frame.insert(0, ID, [to_text(key, kind) for key in table.index])
     samples = run.read_samples()
     if samples is not None and len(samples.columns):
         for name in samples:
@@ -134,8 +136,9 @@ def read_sheet(path: Path, run: Run, audit: Audit) -> tuple[list[Any], int]:
             f"{path} needs the columns {ID!r} and {VERIFIED_LABEL!r} (`results`); it has "
             f"{listed(table.columns)}"
         )
-    names = {to_text(label, run.label_kind) for label in audit.classes}
-    names |= {to_text(label, run.label_kind) for label in run.read_summary()["class_names"]}
+    kind = run.label_kind
+    labels = [*audit.classes, *run.read_summary()["class_names"]]
+    names = {to_text(label, kind) for label in labels}
     filled: dict[str, str] = {}
     for key, cell in zip(table[ID].str.strip(), table[column].str.strip(), strict=True):
         if not cell:

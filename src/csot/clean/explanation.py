@@ -16,12 +16,12 @@ truth q_k = sum_c J_x(k | c) q'_c.
 `doubt` in [0, 1.5] is the position on the path:
 
     power: the least with  1 - mean max p* = (1 - doubt + doubt * b) * (1 - mean max p)
-    guess = min(doubt^2, 1) * min(1, 3 excess / class noise)
+    guess = min(doubt^2, 1) * min(1, 2 excess / class noise)
     excess = mean sum_k max(p*_k - p_k, 0)
 
 b is the share of the overlap that the clusters of the predictions support (`overlap`), the class
 noise the mean of 1 - q'_y: labels are taken for guesses as far as the noise matrix does not explain
-the wrong ones already. T absorbs part of the noise that depends on the sample, hence the 3. At 0
+the wrong ones already. T absorbs part of the noise that depends on the sample, hence the 2. At 0
 all overlap is real, p* = p and q = q'. At 1 the overlap of p* is what the clusters support and,
 without class noise, the label of a row tells nothing that its features do not. Labels alone cannot
 place a data set on this path: the overlap of the clusters does, and verified rows do it better.
@@ -50,13 +50,13 @@ LEAST_DOUBT = 0.35
 """Where the clusters say nothing: people tell classes apart a little better than models do."""
 FULL_DOUBT_EXCESS = 0.35
 """Share of the overlap that the clusters do not support from which doubt is complete."""
-ABSORBED = 3.0
+ABSORBED = 2.0
 """Class noise, over the excess overlap, up to which it may be noise by sample that T absorbed."""
 LARGEST_DOUBT = 1.5
 LARGEST_POWER = 8.0
 PRIOR_DEVIATION = 0.2
 """Standard deviation of the prior on doubt that verified rows are weighed against."""
-CHANGE_DOUBT = 0.85
+CHANGE_DOUBT = 0.8
 """Position beyond which labels are not changed unless verified rows say so. At 1 a label would
 count for nothing, but mistakes at hard rows are seldom blind: where the position is not known,
 keeping some trust in the labels loses less than having none."""

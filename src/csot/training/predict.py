@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -105,6 +106,8 @@ class Predictor:
         self.inputs = RunInputs.of(self._path, self._facts, embedder)
         placeholder = empty_data(config.data, self._facts)
         with naming(folder.path, "a run that can be built again", "train it again"):
+            if backbone is None:
+                check_width(self._facts, found)
             self._plain = make_views(placeholder, config.training.views).plain
             method = rebuilt(config, placeholder, found, backbone)
             self._method = method.to(self._device).eval()
@@ -190,6 +193,15 @@ def empty_data(name: str, facts: InputFacts) -> TrainingData:
         mean=None if facts.mean is None else tuple(facts.mean),
         std=None if facts.std is None else tuple(facts.std),
     )
+
+
+def check_width(facts: InputFacts, checkpoint: Checkpoint) -> None:
+    """Raise if a row has more features than the network parameters: zeros may not fit in memory."""
+    width, held = math.prod(facts.shape), sum(value.numel() for value in checkpoint.model.values())
+    if facts.kind == "features" and width > held:
+        raise ValueError(
+            f"it describes rows of {width:,} features, but the checkpoint has {held:,} parameters"
+        )
 
 
 def check_size(make_network: Callable[[int], nn.Module], checkpoint: Checkpoint) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,10 @@ LONGEST_CODE = 6
 """Digits from which whole numbers of one length, all different, look like ids."""
 WORDS = 3
 """Mean number of words from which a column is running text."""
+MOST_CATEGORIES = 100
+"""Most categories of a column; the rarest are pooled."""
+RARE, LEAST = 10, 2
+"""A category of fewer rows is pooled: 1 % of the rows, but at least 2 and at most 10."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,9 @@ def kind_of(column: pd.Series[Any], name: str, is_chosen: bool, where: str) -> K
     `where` names the table in warnings.
     """
     found = _kind(column, name, is_chosen, where)
+    if isinstance(found, Kind) and found.kind == "category":
+        kept, _ = categories_of(cells.category_texts(column))
+        found = found if kept else Ignored(name, "every value is rare")
     if is_chosen and isinstance(found, Ignored):
         raise DataError(
             f"{where}: column {name!r} cannot be used as a feature: {found.reason}; leave it out "
@@ -94,9 +102,11 @@ def _kind(column: pd.Series[Any], name: str, is_chosen: bool, where: str) -> Kin
     present = list(dict.fromkeys(value for value in values if not cells.is_word_for_missing(value)))
     if not present:
         return Ignored(name, "empty")
-    as_number = _written_number(column, present, name, where)
-    if as_number is not None:
-        return _number(cells.to_numbers(column, as_number.form), as_number, doubt, is_chosen)
+    decimal = cells.decimal_sign(present)
+    numbers = cells.parse_numbers(values, decimal)
+    if _are_numbers(numbers, values, name, where):
+        kind = Kind(name, cells.unit_of(present), decimal)
+        return _number(numbers, kind, doubt, is_chosen)
     form = cells.date_format(present)
     if form is not None:
         return Kind(name, "date", form)
@@ -107,29 +117,21 @@ def _never_empty(name: str, values: Floats, kind: Kind) -> Kind | Ignored:
     return Ignored(name, "empty") if np.isnan(values).all() else kind
 
 
-def _written_number(
-    column: pd.Series[Any], present: list[str], name: str, where: str
-) -> Kind | None:
-    """Text that reads as numbers, except for a few cells, which a warning names."""
-    decimal = cells.decimal_sign(present)
-    numbers = cells.to_numbers(column, decimal)
-    stray = [
-        row
-        for row, (number, text) in enumerate(zip(numbers, cells.texts(column), strict=True))
-        if np.isnan(number) and not cells.is_word_for_missing(text)
-    ]
-    read = int((~np.isnan(numbers)).sum())
+def _are_numbers(numbers: Floats, values: list[str], name: str, where: str) -> bool:
+    """Whether the values read as numbers, except for a few cells, which a warning names."""
+    unread = np.flatnonzero(np.isnan(numbers)).tolist()
+    stray = [row for row in unread if not cells.is_word_for_missing(values[row])]
+    read = len(numbers) - len(unread)
     if read == 0 or len(stray) > max(1, 0.1 * read) or 2 * len(stray) > read:
-        return None
+        return False
     if stray:
-        cell = cells.texts(column.iloc[stray[:1]])[0]
         warnings.warn(
             f"{where}: column {name!r} holds {len(stray):,} cell(s) that are not numbers, first "
-            f"{clip(repr(cell))} in row {stray[0]} (from 0): they count as missing",
+            f"{clip(repr(values[stray[0]]))} in row {stray[0]} (from 0): they count as missing",
             DataWarning,
             stacklevel=2,
         )
-    return Kind(name, cells.unit_of(present), decimal)
+    return True
 
 
 def _number(numbers: Floats, kind: Kind, doubt: str | None, is_chosen: bool) -> Kind | Ignored:
@@ -165,6 +167,16 @@ def _category(values: list[str], name: str, doubt: str | None, is_chosen: bool) 
     if doubt is not None and not is_chosen and len(counts) > FEW:
         return Ignored(name, f"looks like {doubt}")
     return Kind(name, "category")
+
+
+def categories_of(values: list[str]) -> tuple[list[str], bool]:
+    """The values that get a feature of their own, and whether others are left, to be pooled."""
+    counts = Counter(values)
+    rare = max(LEAST, min(RARE, len(values) // 100))
+    kept = [value for value in sorted(counts) if counts[value] >= rare]
+    if len(kept) >= MOST_CATEGORIES:  # the pooled ones are one of them
+        kept = sorted(sorted(kept, key=counts.__getitem__)[1 - MOST_CATEGORIES :])
+    return kept, len(kept) < len(counts)
 
 
 def _embedding(column: pd.Series[Any], name: str, where: str) -> Kind | Ignored | None:

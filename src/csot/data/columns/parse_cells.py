@@ -52,6 +52,17 @@ def texts(column: pd.Series[Any]) -> list[str]:
     return [cell_text(cell).strip() for cell in column]
 
 
+def category_texts(column: pd.Series[Any]) -> list[str]:
+    """`3` and `3.0` are one category: a missing cell turns whole numbers into fractions."""
+    if pd.api.types.is_float_dtype(column.dtype):
+        return [f"{cell:.0f}" if cell == np.floor(cell) else _fraction(cell) for cell in column]
+    return texts(column)
+
+
+def _fraction(cell: float) -> str:
+    return "" if np.isnan(cell) else repr(cell)
+
+
 def is_word_for_missing(text: str) -> bool:
     return text.lower() in MISSING
 
@@ -103,9 +114,13 @@ def to_numbers(column: pd.Series[Any], decimal: str = ".") -> Floats:
         return np.asarray(column.dt.total_seconds(), dtype=np.float64)
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    cells = pd.Series(texts(column), dtype=object)
-    known = {value: _number(value, decimal) for value in cells.unique()}
-    return np.array([known[cell] for cell in cells], dtype=np.float64)
+    return parse_numbers(texts(column), decimal)
+
+
+def parse_numbers(values: list[str], decimal: str) -> Floats:
+    """The same, of text."""
+    known = {value: _number(value, decimal) for value in dict.fromkeys(values)}
+    return np.array([known[value] for value in values], dtype=np.float64)
 
 
 def _number(value: str, decimal: str) -> float:
@@ -119,6 +134,17 @@ def _number(value: str, decimal: str) -> float:
     return parse_amount(value, decimal)
 
 
+def _shape(text: str) -> str:
+    """Digits and words in short, without spaces: what a format can fit has its shape."""
+    short = re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", text))
+    return re.sub(r"\s", "", short)
+
+
+SHAPES = {
+    form: _shape(re.sub("%[bBp]", "a", re.sub("%[dmYHMSI]", "0", form))) for form in DATE_FORMATS
+}
+
+
 def date_format(values: list[str]) -> str | None:
     """The format that fits most of the values; None unless it fits nearly all."""
     sample = values[:: max(1, len(values) // SAMPLED)][:SAMPLED]
@@ -128,8 +154,12 @@ def date_format(values: list[str]) -> str | None:
     ):
         return None
     cells = pd.Series(sample, dtype=object)
+    shapes = {_shape(value) for value in sample}
+    has_iso = any(ISO_DATE.match(value) for value in sample)
     best, most = None, 0.95
     for form in DATE_FORMATS:
+        if not (has_iso if form == ISO else SHAPES[form] in shapes):
+            continue  # it would fit none
         share = float(np.isfinite(to_days(cells, form)).mean())
         if share == 1:
             return form

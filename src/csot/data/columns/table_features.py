@@ -1,4 +1,4 @@
-"""A table -> a matrix of features, by parts of scikit-learn; and back from JSON, without pickle.
+"""A table -> a matrix of features; and how it was made as JSON, without pickle.
 
     numbers, money, percentages   median for missing cells, a flag that they were missing; scaled
     categories                    one column of 0 and 1 each, rare ones pooled
@@ -19,21 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from csot._core.array_types import Floats
 from csot._core.errors import DataError, listed, nearest
 from csot.data.columns import parse_cells as cells
-from csot.data.columns.kinds import NUMBERS, Ignored, Kind, kind_of, to_matrix
+from csot.data.columns.kinds import NUMBERS, Ignored, Kind, categories_of, kind_of, to_matrix
 
-MOST_CATEGORIES = 100
-"""Most categories of a column; the rarest are pooled."""
-RARE, LEAST = 10, 2
-"""A category of fewer rows is pooled: 1 % of the rows, but at least 2 and at most 10."""
-OTHER = "\0"
-"""Stands for the pooled categories; no cell is this."""
 SHOWN = 30
 """Columns that are listed."""
 NOT_CHOSEN = "not chosen"
@@ -89,9 +81,9 @@ class TableFeatures:
         made = TableFeatures(used, ignored)
         if not used:
             return made, np.empty((len(table), 0))
-        made = made._with_categories(table)
-        made = made._with_medians(table, where)
-        encoded = made.encode(table, where)
+        parsed = made._parsed(table, where)
+        made = made._with_categories(parsed)._with_medians(parsed)
+        encoded = made._encoded(parsed, table, where)
         return made._with_scale(encoded), encoded
 
     @property
@@ -131,13 +123,7 @@ class TableFeatures:
                     f"{where} has no column {name!r}, which the features are made from; it has "
                     f"{listed(table.columns)}{nearest(name, table.columns)}"
                 )
-        parsed = self._parsed(table, where)
-        if self.is_plain and not parsed.isna().to_numpy().any():
-            return parsed.to_numpy(dtype=np.float64)
-        found = self._transformer().transform(_numbered(parsed))
-        cycles = [cells.date_parts(parsed[one.name].to_numpy()) for one in self.of_kind("date")]
-        lists = [self._matrix(table, one, where) for one in self.of_kind("embedding")]
-        return np.concatenate([np.asarray(found, dtype=np.float64), *cycles, *lists], axis=1)
+        return self._encoded(self._parsed(table, where), table, where)
 
     def scale(self, features: npt.NDArray[Any]) -> Floats:
         """Scale the features of `encode` like those of the table it was fitted to."""
@@ -168,9 +154,12 @@ class TableFeatures:
         return made
 
     def _check(self) -> None:
-        forms = {**dict.fromkeys(NUMBERS, (".", ",")), "date": cells.DATE_FORMATS}
-        if any(one.form not in forms.get(one.kind, (one.form,)) for one in self.used):
-            raise ValueError("numbers or dates of an unknown form")
+        forms: dict[str, Sequence[str]] = dict.fromkeys(NUMBERS, (".", ","))
+        forms |= {"date": cells.DATE_FORMATS, "category": ("",), "embedding": ("",)}
+        if any(one.form not in forms.get(one.kind, ()) for one in self.used):
+            raise ValueError("columns of an unknown kind or form")
+        if len(set(self.names)) < len(set(self.used)):
+            raise ValueError("a column of two kinds")
         numbers = {one.name for one in self.of_kind(*NUMBERS, "date")}
         if set(self.medians) != numbers or not set(self.flagged) <= numbers:
             raise ValueError("medians of other columns")
@@ -178,6 +167,10 @@ class TableFeatures:
             raise ValueError("categories of other columns")
         if not all(self.categories.values()):
             raise ValueError("a category column without a category")
+        if not all(isinstance(word, str) for kept in self.categories.values() for word in kept):
+            raise ValueError("categories that are not text")
+        if len(set(self.pooled) & set(self.categories)) < len(self.pooled):
+            raise ValueError("pooled categories of other columns")
         width = len(numbers) + len(self.flagged) + 6 * len(self.of_kind("date"))
         width += sum(map(len, self.categories.values())) + len(self.pooled)
         width += sum(one.size for one in self.of_kind("embedding"))
@@ -186,28 +179,16 @@ class TableFeatures:
         if not np.isfinite([*self.mean, *self.deviation, *self.medians.values()]).all():
             raise ValueError("numbers that are not finite")
 
-    def _with_categories(self, table: pd.DataFrame) -> TableFeatures:
-        rare = max(LEAST, min(RARE, len(table) // 100))
-        kept: dict[str, list[str]] = {}
-        pooled: list[str] = []
-        for one in self.of_kind("category"):
-            encoder = OneHotEncoder(min_frequency=rare, max_categories=MOST_CATEGORIES)
-            encoder.fit(np.array(_category_texts(table[one.name]), dtype=object)[:, None])
-            others = encoder.infrequent_categories_[0]
-            rest = set() if others is None else set(others)
-            kept[one.name] = [name for name in encoder.categories_[0] if name not in rest]
-            if others is not None:
-                pooled.append(one.name)
+    def _with_categories(self, parsed: Mapping[str, Any]) -> TableFeatures:
+        found = {one.name: categories_of(parsed[one.name]) for one in self.of_kind("category")}
+        kept = {name: words for name, (words, _) in found.items()}
+        pooled = [name for name, (_, has_rest) in found.items() if has_rest]
         return TableFeatures(**{**vars(self), "categories": kept, "pooled": pooled})
 
-    def _with_medians(self, table: pd.DataFrame, where: str) -> TableFeatures:
-        medians: dict[str, float] = {}
-        flagged: list[str] = []
-        for one in self.of_kind(*NUMBERS, "date"):
-            values = self._parsed_column(table, one, where)
-            medians[one.name] = float(np.nanmedian(values))
-            if np.isnan(values).any():
-                flagged.append(one.name)
+    def _with_medians(self, parsed: Mapping[str, Any]) -> TableFeatures:
+        names = [one.name for one in self.of_kind(*NUMBERS, "date")]
+        medians = {name: float(np.nanmedian(parsed[name])) for name in names}
+        flagged = [name for name in names if np.isnan(parsed[name]).any()]
         return TableFeatures(**{**vars(self), "medians": medians, "flagged": flagged})
 
     def _with_scale(self, encoded: Floats) -> TableFeatures:
@@ -226,44 +207,33 @@ class TableFeatures:
             **{**vars(self), "mean": mean.tolist(), "deviation": deviation.tolist()}
         )
 
-    def _transformer(self) -> ColumnTransformer:
-        """Fitted to a few made-up rows that have these medians and categories, and no others.
+    def _parsed(self, table: pd.DataFrame, where: str) -> dict[str, Any]:
+        """Numbers, days and words by column, in the order of the features."""
+        parsed: dict[str, Any] = {}
+        for one in self.used:
+            if one.kind == "category":
+                parsed[one.name] = cells.category_texts(table[one.name])
+            elif one.kind != "embedding":
+                parsed[one.name] = self._parsed_column(table, one, where)
+        return parsed
 
-        So nothing but numbers and words has to be saved, and nothing depends on what scikit-learn
-        keeps in its private attributes.
-        """
-        numbers = list(self.medians)
-        present = pd.Series(self.medians, index=numbers, dtype=np.float64)
-        absent = present.where(~present.index.isin(self.flagged))
-        rows = [present.to_numpy(), absent.to_numpy()]
-        longest = max((len(kept) for kept in self.categories.values()), default=0)
-        made = pd.DataFrame(
-            [rows[k > 0] for k in range(2 * longest + 2)], columns=numbers, dtype=np.float64
-        )
-        for name, kept in self.categories.items():
-            # Twice each is frequent, once is rare.
-            column = [*kept, *kept, *([OTHER] if name in self.pooled else [])]
-            column += [kept[0]] * (len(made) - len(column))
-            made[name] = pd.Series(column, dtype=object)
-        encoder = OneHotEncoder(
-            min_frequency=2, handle_unknown="infrequent_if_exist", sparse_output=False
-        )
-        imputer = SimpleImputer(strategy="median", add_indicator=True)
-        named = _numbered(made)
-        parts = list(named.columns[: len(numbers)]), list(named.columns[len(numbers) :])
-        return ColumnTransformer(
-            [("numbers", imputer, parts[0]), ("words", encoder, parts[1])]
-        ).fit(named)
+    def _encoded(self, parsed: Mapping[str, Any], table: pd.DataFrame, where: str) -> Floats:
+        numbers = [
+            np.where(np.isnan(parsed[name]), median, parsed[name])
+            for name, median in self.medians.items()
+        ]
+        numbers += [np.isnan(parsed[name]).astype(np.float64) for name in self.flagged]
+        blocks = [np.array(numbers).reshape(len(numbers), len(table)).T]
+        blocks += [self._one_hot(name, parsed[name]) for name in self.categories]
+        blocks += [cells.date_parts(parsed[one.name]) for one in self.of_kind("date")]
+        blocks += [self._matrix(table, one, where) for one in self.of_kind("embedding")]
+        return np.concatenate([block for block in blocks if block.shape[1]], axis=1)
 
-    def _parsed(self, table: pd.DataFrame, where: str) -> pd.DataFrame:
-        """Numbers, days and words, one column each."""
-        kinds = {one.name: one for one in self.used}
-        columns: dict[str, Any] = {
-            name: self._parsed_column(table, kinds[name], where) for name in self.medians
-        }
-        for name in self.categories:
-            columns[name] = pd.Series(_category_texts(table[name]), dtype=object)
-        return pd.DataFrame(columns, index=range(len(table)))
+    def _one_hot(self, name: str, words: list[str]) -> Floats:
+        kept = self.categories[name]
+        places = {word: place for place, word in enumerate(kept)}
+        found = [places.get(word, len(kept)) for word in words]
+        return np.eye(len(kept) + 1)[found, : len(kept) + (name in self.pooled)]
 
     @staticmethod
     def _parsed_column(table: pd.DataFrame, one: Kind, where: str) -> Floats:
@@ -297,19 +267,3 @@ def balance(block: npt.NDArray[Any], variance: float) -> float:
     """What to divide `block` (N, D) by so that its columns have together that `variance`."""
     own = float(np.asarray(block, dtype=np.float64).var(0).sum())
     return float(np.sqrt(own / variance)) if own > 0 and variance > 0 else 1.0
-
-
-def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns named by their position: NumPy cuts NUL characters off the end of a name."""
-    return frame.set_axis([f"c{place}" for place in range(frame.shape[1])], axis=1)
-
-
-def _category_texts(column: pd.Series[Any]) -> list[str]:
-    """`3` and `3.0` are one category: a missing cell turns whole numbers into fractions."""
-    if pd.api.types.is_float_dtype(column.dtype):
-        return [f"{cell:.0f}" if cell == np.floor(cell) else _text(cell) for cell in column]
-    return cells.texts(column)
-
-
-def _text(cell: float) -> str:
-    return "" if np.isnan(cell) else repr(cell)

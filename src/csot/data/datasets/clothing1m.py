@@ -62,11 +62,12 @@ def read_clothing1m(
             f"{texts / 'category_names_eng.txt'} has {len(names)} names; {CLASSES} are needed"
         )
     keys, labels = _split(texts, "noisy_train", "noisy_label_kv.txt", counts.train)
-    paths = _paths(root, keys, allowed)
+    paths = _paths(root, _listing(texts, "noisy_train"), keys, allowed)
     tests = []
     for name, count in (("clean_test", counts.test), ("clean_val", counts.val)):
         test_keys, test_labels = _split(texts, name, "clean_label_kv.txt", count)
-        tests.append(TestSet(name, ImageFiles(_paths(root, test_keys, allowed), size), test_labels))
+        test_paths = _paths(root, _listing(texts, name), test_keys, allowed)
+        tests.append(TestSet(name, ImageFiles(test_paths, size), test_labels))
     return TrainingData(
         name="clothing1m",
         train=ImageFiles(paths, size, whole=request.whole),
@@ -96,8 +97,12 @@ def _places(data_dir: Path) -> tuple[Path, Path]:
     )
 
 
+def _listing(texts: Path, split: str) -> Path:
+    return texts / f"{split}_key_list.txt"
+
+
 def _split(texts: Path, split: str, labels_file: str, count: int) -> tuple[list[str], Tensor]:
-    listing = texts / f"{split}_key_list.txt"
+    listing = _listing(texts, split)
     keys = read_lines(listing, "clothing1m")
     if len(set(keys)) < len(keys):
         raise DataError(f"{listing} names an image twice: take the official list")
@@ -111,9 +116,9 @@ def _split(texts: Path, split: str, labels_file: str, count: int) -> tuple[list[
     return keys, torch.tensor([label_of[key] for key in keys])
 
 
-def _paths(root: Path, keys: list[str], allowed: Containment) -> list[Path]:
+def _paths(root: Path, listing: Path, keys: list[str], allowed: Containment) -> list[Path]:
     """Keys start with `images/`; some copies of the data have left that folder out."""
     plain = not (root / keys[0]).is_file() and (root / keys[0].removeprefix(PREFIX)).is_file()
     paths = [root / (key.removeprefix(PREFIX) if plain else key) for key in keys]
-    check_files(paths, "clothing1m", allowed)
+    check_files(paths, listing, allowed)
     return paths

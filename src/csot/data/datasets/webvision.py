@@ -119,7 +119,7 @@ def _listed(
     found = [start for start in starts if (root / start / pairs[0][0]).is_file()]
     start = root / (found or starts)[0]
     paths = [start / name for name, _ in pairs]
-    check_files(paths, "webvision", allowed)
+    check_files(paths, listing, allowed)
     return paths, torch.tensor([label for _, label in pairs])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -14,7 +15,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from csot._core.errors import DataError, FileError, clip, reason, require
+from csot._core.errors import DataError, FileError, clip, listed, reason, require
 from csot._core.files import check_expansion, check_file, read_gzip
 
 CSV_SUFFIXES = frozenset({".csv", ".tsv", ".txt"})
@@ -42,6 +43,10 @@ def table_suffix(path: Path) -> str:
 def is_table(path: Path) -> bool:
     """Whether it is a file that is read as a table."""
     return bool(table_suffix(path)) and path.is_file()
+
+
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+"""How a Parquet file of pandas calls an index without a name."""
 
 
 class TableFile:
@@ -91,8 +96,9 @@ class TableFile:
             _check_parquet(self.path)
             table = pd.read_parquet(self.path, engine="pyarrow")
             # A named index is a column like any other.
-            is_named = table.index.name is not None
+            is_named = any(name is not None for name in table.index.names)
             table = table.reset_index(drop=not is_named)
+            self._check_metadata(table)
             for name in table.columns[[not is_numeric(dtype) for dtype in table.dtypes]]:
                 table[name].to_numpy(dtype=object)  # texts are decoded, so that wrong ones show
             return table
@@ -100,6 +106,16 @@ class TableFile:
         source: Any = io.BytesIO(read_gzip(self.path)) if _is_packed(self.path) else self.path
         found: pd.DataFrame = pd.read_csv(source, dtype=text, low_memory=False, **_form(self.path))
         return found
+
+    def _check_metadata(self, table: pd.DataFrame) -> None:
+        """pandas names the columns by metadata of its own, which may be of another table."""
+        held = {str(name) for name in table.columns}
+        lost = [name for name in self.names if name not in held and not UNNAMED_INDEX.match(name)]
+        if lost:
+            raise DataError(
+                f"{self.path}: its pandas metadata do not name {listed(lost)}, which it has; write "
+                "the file again"
+            )
 
 
 def _is_parquet(path: Path) -> bool:

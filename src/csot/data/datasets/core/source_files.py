@@ -209,17 +209,17 @@ def read_labelled_lines(path: Path, source: str, classes: int) -> list[tuple[str
     return pairs
 
 
-def check_files(paths: Sequence[Path], source: str, allowed: Containment) -> None:
-    """Every file is there, and where it may be. Each folder is listed once: scales to millions."""
+def check_files(paths: Sequence[Path], listing: Path, allowed: Containment) -> None:
+    """Every file of a list is there, and where it may be. Folders are read once: for millions."""
     held: dict[str, set[str]] = {}
     for path in paths:
         folder, name = os.path.split(path)
         if folder not in held:
             held[folder] = set(os.listdir(folder)) if os.path.isdir(folder) else set()
         if name not in held[folder]:
-            raise DataError(f"{source}: its list names {path}, which is not there")
+            raise DataError(f"{listing} names {path}, which is not there")
         if not allowed.allows(path):
-            raise DataError(f"{source}: its list names {path}, but {OUTSIDE}; {ALLOW_OUTSIDE}")
+            raise DataError(f"{listing} names {path}, but {OUTSIDE}; {ALLOW_OUTSIDE}")
 
 
 def warn_count(found: int, official: int, what: str) -> None:
