@@ -11,6 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 from csot.clean.features import Basis, Units
 from csot.clean.folds import Folds
 from csot.clean.inputs import encode_labels, missing
+from csot.clean.likelihood import Evidence
 from csot.clean.members.fourier import N_FEATURES, FourierMap
 
 # Folds --------------------------------------------------------------------------------------------
@@ -44,6 +45,21 @@ def test_a_row_trains_every_fold_but_its_own() -> None:
     assert torch.equal(held_out.sort().values, torch.arange(23))
     for k in range(5):
         assert float(mask[folds.held_out(k), k].sum()) == 0.0
+
+
+def test_verified_rows_leave_the_folds_of_the_others_alone() -> None:
+    given = torch.arange(60) % 3
+    verified = torch.full_like(given, -1)
+    verified[::7] = 2
+    before = Evidence.of_labels(given, 3).labels_to_stratify()
+    assert torch.equal(Evidence(given, verified, 3).labels_to_stratify(), before)
+
+
+def test_a_class_or_row_that_only_verified_labels_name_is_stratified_by_them() -> None:
+    given = torch.tensor([0, 0, 1, 1, -1, -1])
+    verified = torch.tensor([-1, 2, 0, -1, 1, -1])
+    found = Evidence(given, verified, 3).labels_to_stratify()
+    assert found.tolist() == [0, 2, 1, 1, 1, -1]
 
 
 # Bases --------------------------------------------------------------------------------------------

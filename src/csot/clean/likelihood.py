@@ -91,8 +91,17 @@ class Evidence:
         return values
 
     def labels_to_learn(self) -> Tensor:
-        """The verified label where there is one, else the given one: for stratifying."""
+        """The verified label where there is one, else the given one."""
         return torch.where(self.verified >= 0, self.verified, self.given)
+
+    def labels_to_stratify(self) -> Tensor:
+        """The given label; the verified one where none is given, or where no label names its class.
+
+        Not `labels_to_learn`: verifying a row must not deal the other rows to new folds, or each
+        decision of a reviewer would change verdicts by chance.
+        """
+        is_new = (self.verified >= 0) & ~torch.isin(self.verified, self.given)
+        return torch.where(is_new | (self.given < 0), self.verified, self.given)
 
     def counts(self, posterior: Tensor) -> Tensor:
         """Expected number of rows of true class k that were given label j: (C, C)."""

@@ -110,7 +110,7 @@ def fit_model(
     csot: CsotRounds | None = None,
 ) -> FittedModel:
     """Fit everything. `report` is called with each stage as it begins; `groups` share a fold."""
-    folds = Folds.stratified(evidence.labels_to_learn(), n_folds, seed, groups)
+    folds = Folds.stratified(evidence.labels_to_stratify(), n_folds, seed, groups)
     report(NOISE_MATRIX)
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
     report(LinearProbes.stage)
@@ -234,7 +234,7 @@ def _first_scale_and_noise(
     sample = torch.from_numpy(np.random.default_rng(seed).permutation(len(features))[:SAMPLE])
     part = evidence.take(sample)
     together = None if groups is None else groups[sample.numpy()]
-    folds = Folds.stratified(part.labels_to_learn(), 5, seed, together)
+    folds = Folds.stratified(part.labels_to_stratify(), 5, seed, together)
     best: tuple[float, Scale, Tensor] | None = None
     for divisor in (torch.ones_like(deviation), deviation):
         scale = Scale(columns, mean, divisor)
