@@ -90,7 +90,7 @@ def test_everything_learned_is_there(blobs: Any) -> None:
     assert len(cleaner.history_) == 2
     assert cleaner.history_.index.name == "round"
     kinds = {name.split()[0] for name in cleaner.member_weights_}
-    assert kinds == {"linear", "csot", "fourier", "network"}
+    assert kinds == {"linear", "csot", "fourier", "network", "neighbours"}
     assert cleaner.log_likelihood_ < 0
     own = cleaner.posterior_[np.arange(150), y]
     assert cleaner.noise_rate_ == pytest.approx(1 - own.mean(), abs=1e-5)

@@ -116,7 +116,7 @@ def test_progress_is_reported(tmp_path: Path) -> None:
     clean_dataset(
         features, tmp_path / "run", labels=labels, progress=lambda *step: seen.append(step)
     )
-    assert seen[0] == ("Cleaning (noise matrix)", 0, 6)
+    assert seen[0] == ("Cleaning (noise matrix)", 0, 7)
 
 
 @pytest.mark.parametrize(

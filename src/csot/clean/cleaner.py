@@ -63,7 +63,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     members : tuple of str
         Candidate models, which are combined by held-out likelihood: "linear" (always included),
         "csot" (curriculum rounds), "fourier" (kernel probes, up to 10,000 rows), "network" (a small
-        network).
+        network), "neighbours" (votes of the nearest rows, up to 10,000 rows; not in `predict`).
     n_folds : int, optional
         Folds of the cross-fitting; 5, or 10 below 2,000 rows.
     class_prior : (C,) array, optional

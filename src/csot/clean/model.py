@@ -4,7 +4,7 @@
 
 1. A first noise matrix T from a sample, for features as given and standardised; the likelier stays.
 2. Members Z_m, cross-fitted on this same likelihood: ridge probes, CSOT rounds, for small data
-   Fourier features, a small network.
+   Fourier features, a small network. For the rows of small data also the votes of their neighbours.
 3. The judge (`stacking`) weighs them and fits T by the held-out likelihood of the given labels.
 """
 
@@ -26,6 +26,7 @@ from csot.clean.members.csot import CsotFit, CsotRounds, Round
 from csot.clean.members.fourier import FourierProbes
 from csot.clean.members.linear import LinearProbes
 from csot.clean.members.member import Learner, Member, MemberPredictor, TrainingSet
+from csot.clean.members.neighbour_votes import NeighbourVotes
 from csot.clean.members.probe import first_noise, probe_path
 from csot.clean.members.small_network import NetworkMember
 from csot.clean.overlap import measure_overlap
@@ -39,8 +40,14 @@ INFORMATIVE = 4.0
 NOISE_MATRIX, JUDGE = "noise matrix", "judge"
 LEARNERS: tuple[Learner, ...] = (CsotRounds(), FourierProbes(), NetworkMember())
 """What may follow the linear probes, in order."""
-MEMBERS = (LinearProbes.name, *(learner.name for learner in LEARNERS))
-STAGES = (NOISE_MATRIX, LinearProbes.stage, *(learner.stage for learner in LEARNERS), JUDGE)
+MEMBERS = (LinearProbes.name, *(learner.name for learner in LEARNERS), NeighbourVotes.name)
+STAGES = (
+    NOISE_MATRIX,
+    LinearProbes.stage,
+    *(learner.stage for learner in LEARNERS),
+    NeighbourVotes.stage,
+    JUDGE,
+)
 """What `fit` reports as it goes, in order; some may not apply."""
 
 
@@ -127,16 +134,22 @@ def fit_model(
             fitted, noise = [*fitted, *fit.members], fit.noise
             if isinstance(fit, CsotFit):
                 rounds = fit.rounds
-    report(JUDGE)
     held_out = first.trusted.gather(1, folds.fold[:, None])[:, 0]
     start = _start_weights(first.judged.weights, len(fitted))
-    own = final = _weigh(fitted, evidence, held_out, noise, start)
+    own = judged = _weigh(fitted, evidence, held_out, noise, start)
     all_members = fitted
     if pred_probs is not None:
         all_members = [*fitted, Member("pred_probs", log_probs(pred_probs), None)]
         start = torch.cat([own.weights / 2, torch.full((1,), 0.5)])
-        final = _weigh(all_members, evidence, held_out, own.noise, start)
-    verdict = _verdict(final, evidence, class_prior, seed)
+        judged = _weigh(all_members, evidence, held_out, own.noise, start)
+    final = judged
+    if NeighbourVotes.name in members and NeighbourVotes().applies(training):
+        report(NeighbourVotes.stage)
+        votes = NeighbourVotes().fit(training, judged.noise)
+        all_members = [*all_members, votes]
+        final = _with_votes(judged, votes, evidence)
+    report(JUDGE)
+    verdict = _verdict(final, judged, evidence, class_prior, seed)
     return FittedModel(
         posterior=verdict.truth,
         own=verdict.own,
@@ -172,11 +185,18 @@ class Verdict:
     prior_ratio: Tensor
 
 
-def _verdict(final: Stack, evidence: Evidence, class_prior: Tensor | None, seed: int) -> Verdict:
-    informative = information(final.probs, evidence, final.noise) >= INFORMATIVE
+def _verdict(
+    final: Stack, without_votes: Stack, evidence: Evidence, class_prior: Tensor | None, seed: int
+) -> Verdict:
+    """The verdict by all members; what it assumes, by those whose predictions are smooth in x.
+
+    Votes come in whole numbers: their logarithms form no elliptical clusters.
+    """
+    informative = information(without_votes.probs, evidence, without_votes.noise) >= INFORMATIVE
+    overlap = measure_overlap(without_votes.probs, seed)
     # Noisy labels and features that say nothing look alike: then believe the labels.
     noise = final.noise if informative else torch.eye(evidence.n_classes)
-    judgement = explain(final.probs, evidence, noise, measure_overlap(final.probs, seed), seed)
+    judgement = explain(final.probs, evidence, noise, overlap, seed)
     if not informative:
         plain = Explanation(0.0, 1.0, 0.0, noise)
         judgement = replace(
@@ -202,6 +222,15 @@ def _weigh(
     combined = torch.tensordot(weights, torch.stack(logits), 1)
     scaled = stack([combined], evidence, noise, torch.ones(1))
     return replace(scaled, weights=weights * scaled.weights)
+
+
+def _with_votes(judged: Stack, votes: Member, evidence: Evidence) -> Stack:
+    """The stack and the votes of neighbours, weighed by all rows.
+
+    Not by the believable ones, which agree with the models that chose them.
+    """
+    both = stack([judged.probs.log(), votes.logits], evidence, judged.noise)
+    return replace(both, weights=torch.cat([judged.weights * both.weights[0], both.weights[1:]]))
 
 
 def prior_ratio(truth: Tensor, class_prior: Tensor | None) -> Tensor:
