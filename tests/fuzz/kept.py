@@ -1,0 +1,98 @@
+"""What is made of files that no case damages is made once, and again whenever they are others.
+
+A case damages one file of a run; reading the others again would take most of its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from csot.audit import sheet
+from csot.report import rows
+from csot.review.domain import precision, session
+from csot.review.domain.run_catalogue import Catalogue
+from csot.runs import Run
+
+MARKER = "run.json"
+FINDINGS = "findings.csv"
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def once(
+    function: Callable[[Run], Any], files: tuple[str, ...], copied: Callable[[Any], Any]
+) -> Callable[[Run], Any]:
+    """In place of ``function``, which reads ``files`` of a run and nothing else.
+
+    Errors are not kept. Only the last result is, by the content of the files.
+    """
+    kept: dict[tuple[Any, ...], Any] = {}
+
+    def read(run: Run) -> Any:
+        key = (run.path, *(_content(run.path / name) for name in files))
+        if key not in kept:
+            found = function(run)
+            kept.clear()
+            kept[key] = found
+        return copied(kept[key])
+
+    return read
+
+
+def _copied_frame(frame: pd.DataFrame | None) -> pd.DataFrame | None:
+    return None if frame is None else frame.copy()
+
+
+def _copied_catalogue(catalogue: Catalogue) -> Catalogue:
+    """Reviewers add classes."""
+    return replace(catalogue, names=list(catalogue.names), numbers=dict(catalogue.numbers))
+
+
+def _once_for_equal(function: Callable[[pd.DataFrame], Any]) -> Callable[[pd.DataFrame], Any]:
+    """In place of ``function`` of a table of findings."""
+    kept: list[tuple[pd.DataFrame, Any]] = []
+
+    def call(findings: pd.DataFrame) -> Any:
+        if not kept or not kept[0][0].equals(findings):
+            kept[:] = [(findings, function(findings))]
+        return kept[0][1]
+
+    return call
+
+
+CATALOGUE = (MARKER, "summary.json", FINDINGS, "probabilities.npy", "duplicates.csv")
+KEPT: list[tuple[Any, str, Any]] = [
+    (Run, "_read_findings", once(Run._read_findings, (FINDINGS, MARKER), _copied_frame)),
+    (Run, "read_samples", once(Run.read_samples, ("samples.csv", MARKER), _copied_frame)),
+    (session, "load_catalogue", once(session.load_catalogue, CATALOGUE, _copied_catalogue)),
+    (sheet, "population_of", _once_for_equal(sheet.population_of)),
+    (rows, "thumbnail", lru_cache(maxsize=1024)(rows.thumbnail)),
+    (precision, "DRAWS", 200),
+]
+"""Owner, name, and what takes its place: of pictures and draws, which no case damages, as well."""
+
+
+@contextmanager
+def undamaged_once() -> Iterator[None]:
+    """Within it, what `KEPT` names is made once."""
+    own = [(owner, name, vars(owner)[name]) for owner, name, _ in KEPT]
+    for owner, name, value in KEPT:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for owner, name, value in own:
+            setattr(owner, name, value)
