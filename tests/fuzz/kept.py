@@ -18,10 +18,10 @@ from csot.audit import sheet
 from csot.report import rows
 from csot.review.domain import precision, session
 from csot.review.domain.run_catalogue import Catalogue
-from csot.runs import Run
-
-MARKER = "run.json"
-FINDINGS = "findings.csv"
+from csot.runs import Run, run, summary
+from csot.runs.marker import MARKER
+from csot.runs.run import DUPLICATES, FEATURES, FINDINGS, PROBABILITIES, SAMPLES, SUMMARY
+from csot.training.run_folder import CONFIG, INPUTS, RunFolder
 
 
 def _content(path: Path) -> bytes | None:
@@ -33,18 +33,21 @@ def _content(path: Path) -> bytes | None:
 
 
 def once(
-    function: Callable[[Run], Any], files: tuple[str, ...], copied: Callable[[Any], Any]
-) -> Callable[[Run], Any]:
-    """In place of ``function``, which reads ``files`` of a run and nothing else.
+    function: Callable[[Any], Any],
+    files: tuple[str, ...] = (),
+    copied: Callable[[Any], Any] = lambda found: found,
+) -> Callable[[Any], Any]:
+    """In place of ``function``, which reads a path, or ``files`` of a run, and nothing else.
 
     Errors are not kept. Only the last result is, by the content of the files.
     """
     kept: dict[tuple[Any, ...], Any] = {}
 
-    def read(run: Run) -> Any:
-        key = (run.path, *(_content(run.path / name) for name in files))
+    def read(place: Any) -> Any:
+        folder = getattr(place, "path", place)
+        key = (folder, *(_content(folder / name) for name in files or ("",)))
         if key not in kept:
-            found = function(run)
+            found = function(place)
             kept.clear()
             kept[key] = found
         return copied(kept[key])
@@ -53,7 +56,7 @@ def once(
 
 
 def _copied_frame(frame: pd.DataFrame | None) -> pd.DataFrame | None:
-    return None if frame is None else frame.copy()
+    return None if frame is None else frame.copy(deep=False)
 
 
 def _copied_catalogue(catalogue: Catalogue) -> Catalogue:
@@ -73,14 +76,19 @@ def _once_for_equal(function: Callable[[pd.DataFrame], Any]) -> Callable[[pd.Dat
     return call
 
 
-CATALOGUE = (MARKER, "summary.json", FINDINGS, "probabilities.npy", "duplicates.csv")
+CATALOGUE = (MARKER, SUMMARY, FINDINGS, PROBABILITIES, DUPLICATES)
 KEPT: list[tuple[Any, str, Any]] = [
+    (run, "read_marker", once(run.read_marker, (MARKER,), dict)),
+    (summary, "read_summary", once(summary.read_summary, copied=dict)),
     (Run, "_read_findings", once(Run._read_findings, (FINDINGS, MARKER), _copied_frame)),
-    (Run, "read_samples", once(Run.read_samples, ("samples.csv", MARKER), _copied_frame)),
+    (Run, "read_samples", once(Run.read_samples, (SAMPLES, MARKER), _copied_frame)),
+    (Run, "read_features", once(Run.read_features, (FEATURES,))),
     (session, "load_catalogue", once(session.load_catalogue, CATALOGUE, _copied_catalogue)),
     (sheet, "population_of", _once_for_equal(sheet.population_of)),
     (rows, "thumbnail", lru_cache(maxsize=1024)(rows.thumbnail)),
     (precision, "DRAWS", 200),
+    (RunFolder, "read_config", once(RunFolder.read_config, (CONFIG,))),
+    (RunFolder, "read_inputs", once(RunFolder.read_inputs, (INPUTS,))),
 ]
 """Owner, name, and what takes its place: of pictures and draws, which no case damages, as well."""
 

@@ -557,8 +557,9 @@ def make_trained(folder: Path) -> None:
 
 
 def read_trained(folder: Path) -> None:
-    predictor = Predictor(folder / "run", "last")
-    predictor(read_inputs(folder / "d.npz", predictor.wanted))
+    with undamaged_once():
+        predictor = Predictor(folder / "run", "last")
+        predictor(read_inputs(folder / "d.npz", predictor.wanted))
 
 
 def make_cells(folder: Path) -> None:
