@@ -5,6 +5,7 @@ A case damages one file of a run; reading the others again would take most of it
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from csot.audit import sheet
-from csot.report import rows
+from csot.report import rows, write
 from csot.review.domain import precision, session
 from csot.review.domain.run_catalogue import Catalogue
 from csot.runs import Run, run, summary
@@ -64,14 +65,15 @@ def _copied_catalogue(catalogue: Catalogue) -> Catalogue:
     return replace(catalogue, names=list(catalogue.names), numbers=dict(catalogue.numbers))
 
 
-def _once_for_equal(function: Callable[[pd.DataFrame], Any]) -> Callable[[pd.DataFrame], Any]:
-    """In place of ``function`` of a table of findings."""
-    kept: list[tuple[pd.DataFrame, Any]] = []
+def _once_for_equal(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of ``function`` of a table of findings, and perhaps of names."""
+    kept: list[tuple[pd.DataFrame, str, Any]] = []
 
-    def call(findings: pd.DataFrame) -> Any:
-        if not kept or not kept[0][0].equals(findings):
-            kept[:] = [(findings, function(findings))]
-        return kept[0][1]
+    def call(findings: pd.DataFrame, *names: list[Any]) -> Any:
+        words = repr(names)  # 1 is equal to True, and another name
+        if not kept or kept[0][1] != words or not kept[0][0].equals(findings):
+            kept[:] = [(findings, words, function(findings, *names))]
+        return kept[0][2]
 
     return call
 
@@ -85,8 +87,10 @@ KEPT: list[tuple[Any, str, Any]] = [
     (Run, "read_features", once(Run.read_features, (FEATURES,))),
     (session, "load_catalogue", once(session.load_catalogue, CATALOGUE, _copied_catalogue)),
     (sheet, "population_of", _once_for_equal(sheet.population_of)),
+    (write, "encode", _once_for_equal(write.encode)),
     (rows, "thumbnail", lru_cache(maxsize=1024)(rows.thumbnail)),
     (precision, "DRAWS", 200),
+    (ast, "literal_eval", lru_cache(maxsize=256)(ast.literal_eval)),  # headers of arrays
     (RunFolder, "read_config", once(RunFolder.read_config, (CONFIG,))),
     (RunFolder, "read_inputs", once(RunFolder.read_inputs, (INPUTS,))),
 ]

@@ -238,6 +238,11 @@ def make_cleaner(folder: Path) -> None:
     cleaner.fit(np.repeat(FEATURES, 2, 0), np.repeat(NAMES[LABELS], 2)).save(folder / "c.npz")
 
 
+def read_cleaner(folder: Path) -> None:
+    with undamaged_once():
+        LabelCleaner.load(folder / "c.npz")
+
+
 def make_labels(folder: Path) -> None:
     (folder / "l.json").write_text(json.dumps([0, 1, 2, 1, 0]))
 
@@ -666,7 +671,7 @@ TARGETS = [
         "cleaner",
         make_cleaner,
         {"c.npz": either(NPZ, mutate.as_cleaner)},
-        lambda f: LabelCleaner.load(f / "c.npz"),
+        read_cleaner,
     ),
     Target("matrix-npy", make_matrices, {"m.npy": NPY}, lambda f: read_matrix(f / "m.npy", 3)),
     Target(
