@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,12 +17,14 @@ from typing import Any
 import pandas as pd
 
 from csot.audit import sheet
+from csot.figures.comparison import measured
 from csot.report import rows, write
 from csot.review.domain import precision, session
 from csot.review.domain.run_catalogue import Catalogue
 from csot.runs import Run, run, summary
 from csot.runs.marker import MARKER
 from csot.runs.run import DUPLICATES, FEATURES, FINDINGS, PROBABILITIES, SAMPLES, SUMMARY
+from csot.training import checkpoint
 from csot.training.run_folder import CONFIG, INPUTS, RunFolder
 
 
@@ -65,6 +68,13 @@ def _copied_catalogue(catalogue: Catalogue) -> Catalogue:
     return replace(catalogue, names=list(catalogue.names), numbers=dict(catalogue.numbers))
 
 
+RUNS_OF = measured._runs_of
+
+
+def _all_runs(folder: Path) -> list[Any]:
+    return list(RUNS_OF(folder))
+
+
 def _once_for_equal(function: Callable[..., Any]) -> Callable[..., Any]:
     """In place of ``function`` of a table of findings, and perhaps of names."""
     kept: list[tuple[pd.DataFrame, str, Any]] = []
@@ -80,8 +90,8 @@ def _once_for_equal(function: Callable[..., Any]) -> Callable[..., Any]:
 
 CATALOGUE = (MARKER, SUMMARY, FINDINGS, PROBABILITIES, DUPLICATES)
 KEPT: list[tuple[Any, str, Any]] = [
-    (run, "read_marker", once(run.read_marker, (MARKER,), dict)),
-    (summary, "read_summary", once(summary.read_summary, copied=dict)),
+    (run, "read_marker", once(run.read_marker, (MARKER,), copy)),
+    (summary, "read_summary", once(summary.read_summary, copied=copy)),
     (Run, "_read_findings", once(Run._read_findings, (FINDINGS, MARKER), _copied_frame)),
     (Run, "read_samples", once(Run.read_samples, (SAMPLES, MARKER), _copied_frame)),
     (Run, "read_features", once(Run.read_features, (FEATURES,))),
@@ -93,6 +103,9 @@ KEPT: list[tuple[Any, str, Any]] = [
     (ast, "literal_eval", lru_cache(maxsize=256)(ast.literal_eval)),  # headers of arrays
     (RunFolder, "read_config", once(RunFolder.read_config, (CONFIG,))),
     (RunFolder, "read_inputs", once(RunFolder.read_inputs, (INPUTS,))),
+    (checkpoint, "read_torch", once(checkpoint.read_torch, copied=copy)),
+    (checkpoint, "read_safetensors", once(checkpoint.read_safetensors, copied=copy)),
+    (measured, "_runs_of", once(_all_runs, (measured.CELLS,))),
 ]
 """Owner, name, and what takes its place: of pictures and draws, which no case damages, as well."""
 

@@ -572,6 +572,11 @@ def make_cells(folder: Path) -> None:
     cells_with_runs(Comparison.read(places), folder).to_csv(folder / "cells.csv", index=False)
 
 
+def read_compared(folder: Path) -> None:
+    with undamaged_once():
+        results_table("main", read_measured([folder]))
+
+
 def make_cache(folder: Path) -> None:
     cache = EmbeddingCache(folder, EMBEDDER, folder)
     cache.embed([f"text {row}" for row in range(6)])
@@ -778,7 +783,7 @@ TARGETS = [
         "measured",
         make_cells,
         {"cells/csot/sym-0.5/seed-0/summary.json": JSON},
-        lambda f: results_table("main", read_measured([f])),
+        read_compared,
     ),
     Target("routes", make_routes, {"requests.json": one_request}, read_request),
 ]
