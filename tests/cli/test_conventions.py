@@ -134,6 +134,8 @@ def test_errors_of_the_system_in_words() -> None:
     assert error_words(error) == "a.csv/run: a part of this path is a file, not a folder"
     assert error_words(OSError(errno.EIO, "Input/output error")) == "Input/output error"
     assert error_words(ValueError("plain")) == "plain"
+    too_long = OSError(errno.ENAMETOOLONG, "File name too long", "x" * 9000)
+    assert len(error_words(too_long)) < 2100
     assert as_options("replace its results (`force`)") == "replace its results (--force)"
 
 

@@ -10,6 +10,7 @@ and a line in ``escapes.jsonl`` with the number that makes it again.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import mmap
 import os
@@ -61,6 +62,7 @@ def main() -> None:
     place = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=place) as name:
         left = targets
+        gc.freeze()  # what is imported is neither searched for garbage nor copied by workers
         while left and time.monotonic() < end:
             left = [
                 target

@@ -19,7 +19,6 @@ from unittest.mock import patch
 import anyio.to_thread
 import numpy as np
 import pandas as pd
-from jinja2 import Environment
 from PIL import Image
 
 from csot._core.files import read_json
@@ -58,6 +57,7 @@ from csot.training.train import train
 from figures.made_cells import write_cells
 from fuzz import mutate
 from fuzz.containers import as_gzip, as_jpeg, as_parquet, as_tar
+from fuzz.kept import undamaged_once
 from fuzz.mutate import Mutator, as_zip, either
 from report.sample_runs import write_run
 from source_files import (
@@ -226,15 +226,21 @@ def make_audit(folder: Path) -> None:
 
 
 def read_audit(folder: Path) -> None:
-    run = Run.open(folder / "run")
-    audit = open_audit(run)
-    if audit is not None:
-        read_sheet(folder / "sheet.csv", run, audit)
+    with undamaged_once():
+        run = Run.open(folder / "run")
+        audit = open_audit(run)
+        if audit is not None:
+            read_sheet(folder / "sheet.csv", run, audit)
 
 
 def make_cleaner(folder: Path) -> None:
     cleaner = LabelCleaner(members=("linear",), duplicates="ignore", progress=False)
     cleaner.fit(np.repeat(FEATURES, 2, 0), np.repeat(NAMES[LABELS], 2)).save(folder / "c.npz")
+
+
+def read_cleaner(folder: Path) -> None:
+    with undamaged_once():
+        LabelCleaner.load(folder / "c.npz")
 
 
 def make_labels(folder: Path) -> None:
@@ -338,7 +344,7 @@ def make_truth(folder: Path) -> None:
 
 
 def read_true_labels(folder: Path) -> None:
-    with patch.object(Run, "_read_findings", findings_once):
+    with undamaged_once():
         confusion([folder / "run"])
 
 
@@ -347,21 +353,8 @@ def make_table_run(folder: Path) -> None:
     (folder / "run" / "samples.csv").unlink()
 
 
-READ_FINDINGS = Run._read_findings
-PARSED: dict[tuple[bytes, ...], pd.DataFrame] = {}
-
-
-def findings_once(run: Run) -> pd.DataFrame:
-    """In place of `Run._read_findings`: findings that no case damages are parsed once."""
-    key = tuple((run.path / name).read_bytes() for name in ("findings.csv", "run.json"))
-    if key not in PARSED:
-        PARSED.clear()
-        PARSED[key] = READ_FINDINGS(run)
-    return PARSED[key].copy()
-
-
 def read_report(folder: Path) -> None:
-    with patch.object(Run, "_read_findings", findings_once):
+    with undamaged_once():
         run = Run.open(folder / "run")
         write_report(run)
         run.report_path.unlink()
@@ -452,17 +445,6 @@ PAGES = ("/", "/one", "/grid", "/precision", "/reviewers", "/export", "/api/clas
 PAGES += ("/download/reviewed.csv", "/download/reviewed_label_studio.json")
 
 
-COMPILE = Environment.compile
-COMPILED: dict[tuple[Any, ...], Any] = {}
-
-
-def compile_once(environment: Environment, *given: Any) -> Any:
-    """Thousands of sessions share their templates."""
-    if given not in COMPILED:
-        COMPILED[given] = COMPILE(environment, *given)
-    return COMPILED[given]
-
-
 PAGES_OF = {
     "samples.csv": ("/one", "/image/1", "/download/reviewed_label_studio.json"),
     "corrected.csv": ("/one", "/download/reviewed.csv"),
@@ -482,10 +464,7 @@ def read_review(name: str) -> Callable[[Path], object]:
     def read(folder: Path) -> None:
         drawn, is_own = divmod(zlib.crc32((folder / "run" / name).read_bytes()), 2)
         pages = PAGES_OF.get(name, ("/",)) if is_own else PAGES
-        with (
-            patch.object(Environment, "compile", compile_once),
-            patch.object(Run, "_read_findings", findings_once),
-        ):
+        with undamaged_once():
             ask_for_page(folder, pages[drawn % len(pages)])
 
     return read
@@ -583,13 +562,19 @@ def make_trained(folder: Path) -> None:
 
 
 def read_trained(folder: Path) -> None:
-    predictor = Predictor(folder / "run", "last")
-    predictor(read_inputs(folder / "d.npz", predictor.wanted))
+    with undamaged_once():
+        predictor = Predictor(folder / "run", "last")
+        predictor(read_inputs(folder / "d.npz", predictor.wanted))
 
 
 def make_cells(folder: Path) -> None:
     places = write_cells(folder, {"csot": 0.9, "elr": 0.8}, ["sym:0.5"], range(1))
     cells_with_runs(Comparison.read(places), folder).to_csv(folder / "cells.csv", index=False)
+
+
+def read_compared(folder: Path) -> None:
+    with undamaged_once():
+        results_table("main", read_measured([folder]))
 
 
 def make_cache(folder: Path) -> None:
@@ -691,7 +676,7 @@ TARGETS = [
         "cleaner",
         make_cleaner,
         {"c.npz": either(NPZ, mutate.as_cleaner)},
-        lambda f: LabelCleaner.load(f / "c.npz"),
+        read_cleaner,
     ),
     Target("matrix-npy", make_matrices, {"m.npy": NPY}, lambda f: read_matrix(f / "m.npy", 3)),
     Target(
@@ -798,7 +783,7 @@ TARGETS = [
         "measured",
         make_cells,
         {"cells/csot/sym-0.5/seed-0/summary.json": JSON},
-        lambda f: results_table("main", read_measured([f])),
+        read_compared,
     ),
     Target("routes", make_routes, {"requests.json": one_request}, read_request),
 ]

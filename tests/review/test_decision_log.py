@@ -107,6 +107,16 @@ def test_decisions_on_other_data_are_refused(tmp_path: Path) -> None:
     Session(other, "ana").close()
 
 
+def test_decisions_on_other_data_are_refused_in_few_words(tmp_path: Path) -> None:
+    """Whatever the run says that its data is called."""
+    store = Store(tmp_path)
+    store.claim({"path": "x" * 9000})
+    with pytest.raises(ValueError, match="`same_data`") as refused:
+        store.claim({"path": "y" * 9000})
+    store.close()
+    assert len(str(refused.value)) < 1000 + len(str(tmp_path))
+
+
 def test_undo_takes_back_its_own(tmp_path: Path) -> None:
     """Two tabs decide the same row; undoing the older leaves the younger."""
     session = Session(rows_run(tmp_path, 60, 3), "ana")

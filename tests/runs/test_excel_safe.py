@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from csot.cli.app import app
-from csot.runs import Run
+from csot.runs import Run, tables
 from csot.runs.excel_safe import restored_cell, safe_cell
 from csot.runs.tables import read_text_csv, write_csv
 
@@ -43,6 +43,29 @@ def test_tables(tmp_path: Path) -> None:
     assert again["=name"].tolist() == ["=cmd|' /C calc'!A0", "'=x", "-1", ""]
     write_csv(tmp_path / "t.csv", frame)
     assert (tmp_path / "t.csv").read_text().splitlines()[1].startswith("=cmd")
+
+
+def test_columns_that_would_get_one_name_keep_two(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("'=x,=x,''=x\n1,2,3\n")
+    again = read_text_csv(tmp_path / "t.csv", excel_safe=True)
+    assert again.columns.is_unique
+    assert again.to_numpy().tolist() == [["1", "2", "3"]]
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20])
+def test_some_columns_of_a_table(
+    tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small file and a large one are read in two ways."""
+    monkeypatch.setattr(tables, "SMALL", small)
+    frame = pd.DataFrame([["1", "2", "3", "4"]], columns=["=a", "b", "c", "=d"])
+    write_csv(tmp_path / "t.csv", frame, excel_safe=True)
+    for always, found in (("=d", ["=a", "=d"]), ("=a", ["=a"]), (None, ["=a"])):
+        some = read_text_csv(
+            tmp_path / "t.csv", columns=1, always=lambda _, name=always: name, excel_safe=True
+        )
+        assert some.columns.tolist() == found
+        assert some["=a"].tolist() == ["1"]
 
 
 @pytest.mark.parametrize("safe", [True, False])

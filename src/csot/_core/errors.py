@@ -85,7 +85,9 @@ def error_words(error: BaseException) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     words = OS_WORDS.get(error.errno or 0, error.strerror)
-    return words if error.filename is None else f"{error.filename}: {words}"
+    if error.filename is None:
+        return words
+    return f"{clip(str(error.filename), LONGEST_MESSAGE)}: {words}"
 
 
 def clip(text: str, limit: int = 80) -> str:

@@ -153,7 +153,7 @@ def read_member(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[
     with naming(f"{path}: {name}", WHAT):
         with archive.open(info) as file:
             _check_header(file, info.file_size)
-        with archive.open(info) as file:
+            file.seek(0)
             array: npt.NDArray[Any] = npy_format.read_array(file, allow_pickle=False)
         _check_text(array)
         return array

@@ -153,8 +153,9 @@ def read_sheet(path: Path, run: Run, audit: Audit) -> tuple[list[Any], int]:
                 f"{path}: id {clip(repr(key))} has two labels, {clip(repr(filled[key]))} and "
                 f"{clip(repr(cell))}"
             )
-    ids = [to_text(key, run.id_kind) for key in audit.index[audit.positions]]
-    labels = [from_text(filled.get(key, ""), run.label_kind) for key in ids]
+    id_kind = run.id_kind
+    ids = [to_text(key, id_kind) for key in audit.index[audit.positions]]
+    labels = [from_text(filled.get(key, ""), kind) for key in ids]
     return labels, len(set(filled) - set(ids))
 
 

@@ -52,6 +52,7 @@ def write_report(
     coded = encode(findings, list(summary["class_names"]))
     odd = find_oddities(run, findings.index, coded.given, coded.notes)
     rows = select_rows(coded, max_rows, odd)
+    shown = show_rows(run, coded, findings, rows, Containment(run.image_root, allow_outside))
     found = confused_pairs.pairs(coded)
     classes = sections.class_rows(coded, found)
     worst = np.argsort([-row.wrong for row in classes], kind="stable")
@@ -59,7 +60,6 @@ def write_report(
     confused = confused_pairs.confusions(coded, summary, found, drawn)
     chart = charts.matrix_chart(confused, drawn, coded.names)
     listed = set(worst[:LISTED_CLASSES].tolist())
-    shown = show_rows(run, coded, findings, rows, Containment(run.image_root, allow_outside))
     data = {
         "classes": coded.names,
         "pairs": [[pair.given, pair.suggested, pair.count] for pair in found[:LISTED_PAIRS]],

@@ -33,7 +33,7 @@ def safe(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def restored(frame: pd.DataFrame) -> pd.DataFrame:
-    """Inverse of `safe`."""
+    """Inverse of `safe`. Names of columns that `safe` cannot have written stay different."""
     return _each(frame, restored_cell)
 
 
@@ -42,10 +42,12 @@ def _is_formula(cell: str) -> bool:
 
 
 def _each(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
-    columns = {
-        name: frame[name].map(change)
-        if pd.api.types.is_string_dtype(frame[name].dtype) or frame[name].dtype == object
-        else frame[name]
-        for name in frame
-    }
-    return pd.DataFrame(columns, index=frame.index).rename(columns=change)
+    columns: dict[Any, Any] = {}
+    for name in frame:
+        column = frame[name]
+        is_text = column.dtype == object or pd.api.types.is_string_dtype(column.dtype)
+        new = change(name)
+        while new in columns:
+            new = f"'{new}"
+        columns[new] = column.map(change) if is_text else column
+    return pd.DataFrame(columns, index=frame.index)

@@ -82,7 +82,8 @@ def tasks(
     medium = shown_medium(samples)
     if medium == "image" and samples is not None:
         paths = samples["image"].reindex(findings.index).fillna("").tolist()
-        shown = [image_address(path, image_root) for path in paths]
+        root = image_root.resolve()
+        shown = [image_address(path, root) for path in paths]
     elif medium == "text" and samples is not None:
         shown = samples["text"].reindex(findings.index).fillna("").tolist()
     else:
@@ -114,25 +115,24 @@ def tasks(
     return found
 
 
-def image_address(path: str, image_root: Path) -> str:
+def image_address(path: str, root: Path) -> str:
     """What Label Studio loads the image from; nothing where there is no image.
 
-    `path` starts from `image_root`, or is absolute.
+    `path` starts from `root`, whose links are followed already, or is absolute.
     """
     if not path:
         return ""
-    root = image_root.resolve()
     whole = root / path
     below = whole.relative_to(root.parent) if whole.is_relative_to(root.parent) else whole
     return LOCAL_FILES + quote(below.as_posix(), errors="surrogateescape")
 
 
-def image_path(address: str, image_root: Path) -> str | None:
+def image_path(address: str, root: Path) -> str | None:
     """The absolute path behind an address that `image_address` made; None for any other."""
     if not address.startswith(LOCAL_FILES):
         return None
     name = unquote(address.removeprefix(LOCAL_FILES), errors="surrogateescape")
-    return str(image_root.resolve().parent / name)
+    return str(root.parent / name)
 
 
 def labelling_config(medium: Medium, class_names: list[str]) -> str:

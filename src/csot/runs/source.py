@@ -27,10 +27,14 @@ def read_own_table(run: Run, ids: Sequence[str], columns: int | None = None) -> 
     path = run.path / CORRECTED_TABLE
     if not path.exists():
         return None
-    safe = run.excel_safe
-    names = list(read_text_csv(path, nrows=0, excel_safe=safe).columns)
-    key = _id_column(names, _settings(run))
-    table = read_text_csv(path, columns=columns, always=key, excel_safe=safe)
+    settings = _settings(run)
+    table = read_text_csv(
+        path,
+        columns=columns,
+        always=lambda names: _id_column(names, settings),
+        excel_safe=run.excel_safe,
+    )
+    key = _id_column(list(table.columns), settings)
     keys = [str(row) for row in range(len(table))] if key is None else table[key].str.strip()
     table.index = pd.Index(keys, dtype=object)
     if table.index.has_duplicates or not set(ids) <= set(table.index):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
@@ -107,25 +107,29 @@ def _form(frame: pd.DataFrame) -> dict[str, Any]:
     return {"lineterminator": "\n", "quoting": quoting}
 
 
+SMALL = 1 << 20
+"""Bytes up to which a file is parsed whole rather than twice, for its header and some columns."""
+
+
 def read_text_csv(
     path: Path,
     *,
     nrows: int | None = None,
     columns: int | None = None,
-    always: str | None = None,
+    always: Callable[[list[str]], str | None] = lambda names: None,
     excel_safe: bool = False,
 ) -> pd.DataFrame:
     """Every cell as the text in the file: no guessing, and "NA" stays "NA".
 
-    `nrows` and `columns` bound what is read; the column `always` is read in any case. A file
-    that was written `excel_safe` gives back the cells as they were before.
+    `nrows` and `columns` bound what is read; the column that `always` chooses by the names of all
+    of them is read in any case. A file that was written `excel_safe` gives back the cells as they
+    were before.
     """
-    check_file(path)
+    size = check_file(path)
     wanted = None
-    if columns is not None:
-        names = list(read_text_csv(path, nrows=0).columns)
-        always = safe_cell(always) if excel_safe and always is not None else always
-        wanted = [name for place, name in enumerate(names) if place < columns or name == always]
+    if columns is not None and size > SMALL:
+        names = list(read_text_csv(path, nrows=0, excel_safe=excel_safe).columns)
+        wanted = _places(names, columns, always(names))
     with naming(path, "a readable CSV file"):
         frame = pd.read_csv(
             path,
@@ -138,7 +142,15 @@ def read_text_csv(
             encoding="utf-8",
             encoding_errors="surrogateescape",
         )
-    return restored(frame) if excel_safe else frame
+    found = restored(frame) if excel_safe else frame
+    if columns is not None and wanted is None and len(found.columns) > columns:
+        names = list(found.columns)
+        found = found.iloc[:, _places(names, columns, always(names))]
+    return found
+
+
+def _places(names: list[str], columns: int, always: str | None) -> list[int]:
+    return [place for place, name in enumerate(names) if place < columns or name == always]
 
 
 def write_parquet(path: Path, frame: pd.DataFrame) -> None:

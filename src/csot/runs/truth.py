@@ -51,6 +51,7 @@ def judged_labels(run: Run, truth: Mapping[Any, Any] | str | Path | None = None)
     Labels are text, and empty where none was given.
     """
     findings = run.read_findings()
+    id_kind, label_kind = run.id_kind, run.label_kind
     if truth is None and not (run.path / TRUTH).exists():
         raise FileError(
             f"{run.path} does not know the true labels: give them as `truth`, a CSV file with the "
@@ -60,13 +61,10 @@ def judged_labels(run: Run, truth: Mapping[Any, Any] | str | Path | None = None)
     if truth is None or isinstance(truth, Path):
         known = read_truth(run.path / TRUTH if truth is None else truth)
     else:
-        known = {
-            to_text(key, run.id_kind): to_text(label, run.label_kind)
-            for key, label in truth.items()
-        }
-    ids = text_column(findings.index, run.id_kind)
+        known = {to_text(key, id_kind): to_text(label, label_kind) for key, label in truth.items()}
+    ids = text_column(findings.index, id_kind)
     for name in (GIVEN, PREDICTED, CORRECTED):
-        findings[name] = text_column(findings[name], run.label_kind).to_numpy()
+        findings[name] = text_column(findings[name], label_kind).to_numpy()
     findings.index = pd.Index(ids, name=ID)
     findings[TRUE] = [known.get(key, "") for key in ids]
     found = findings[findings[TRUE] != ""]

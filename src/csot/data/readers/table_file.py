@@ -55,6 +55,7 @@ class TableFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._records: pd.DataFrame | None = None
+        self._form: dict[str, Any] = {}
         with _explained(path):
             self.names = self._read_names()
         for name, count in Counter(self.names).items():
@@ -84,8 +85,9 @@ class TableFile:
             self._records = _read_records(self.path)
             return [str(name) for name in self._records.columns]
         # Read as a row: pandas would rename a column that is there twice.
+        self._form = _form(self.path)
         with _opened(self.path) as file:
-            header = pd.read_csv(file, nrows=1, header=None, dtype=str, **_form(self.path))
+            header = pd.read_csv(file, nrows=1, header=None, dtype=str, **self._form)
         # A column without a name gets the one that pandas will give it.
         return [str(name) or f"Unnamed: {k}" for k, name in enumerate(header.iloc[0])]
 
@@ -104,7 +106,7 @@ class TableFile:
             return table
         text = {name: str for name in self.names if name not in numeric}
         source: Any = io.BytesIO(read_gzip(self.path)) if _is_packed(self.path) else self.path
-        found: pd.DataFrame = pd.read_csv(source, dtype=text, low_memory=False, **_form(self.path))
+        found: pd.DataFrame = pd.read_csv(source, dtype=text, low_memory=False, **self._form)
         return found
 
     def _check_metadata(self, table: pd.DataFrame) -> None:

@@ -142,7 +142,7 @@ def label_studio_json(
 
     A picture that lies outside of the data folder is not named in it.
     """
-    made, root = _studio_tasks(catalogue), catalogue.run.image_root
+    made, root = _studio_tasks(catalogue), catalogue.run.image_root.resolve()
     allowed = pictures or Containment(root)
     for task in made:
         _drop_outside(task, root, allowed)

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from csot._core.errors import clip, naming, reason
+from csot._core.errors import FileError, clip, naming, reason
 from csot._core.files import check_file
 
 FILE = "decisions.sqlite"
@@ -115,10 +115,10 @@ class Store:
             if found is not None and found[0] != wanted and not same_data:
                 with naming(self.path, "a record of decisions", "move it away"):
                     theirs = json.loads(found[0])["path"]
-                raise ValueError(
+                raise FileError(
                     f"{self.path} holds decisions on {clip(str(theirs), 300)}, and the run "
-                    f"is now of {source.get('path')}: move the file away, or say `same_data` if "
-                    "the data only moved"
+                    f"is now of {clip(str(source.get('path')), 300)}: move the file away, or say "
+                    "`same_data` if the data only moved"
                 )
             base.execute("INSERT OR REPLACE INTO meta VALUES ('source', ?)", (wanted,))
 

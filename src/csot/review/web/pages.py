@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -74,34 +75,16 @@ class Pages:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.static = {name: read_static(name) for name in STATIC}
-        self._environment = Environment(
-            loader=PackageLoader("csot.review"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        catalogue = session.catalogue
-        self._environment.filters["count"] = lambda value: f"{value:,.0f}"
-        self._environment.filters["percent"] = percent
-        self._environment.filters["chance"] = chance
-        self._environment.filters["points"] = points
-        self._environment.filters["breakable"] = breakable
-        self._environment.globals.update(
-            version=_version(self.static),
-            stamp=catalogue.stamp,
-            title=catalogue.title,
-            reviewer=session.reviewer,
-            views=VIEWS,
-            status_words=STATUS_WORDS,
-            decided_words=DECIDED_WORDS,
-            order_words=ORDER_WORDS,
-        )
+        self.static = _static()
+        self._known = {
+            "stamp": session.catalogue.stamp,
+            "title": session.catalogue.title,
+            "reviewer": session.reviewer,
+        }
 
     def render(self, template: str, **values: Any) -> str:
         """A lone surrogate, of a file name that is not Unicode, must not break the page."""
-        return whole(self._environment.get_template(template).render(**values))
+        return whole(_environment().get_template(template).render({**self._known, **values}))
 
     def page(self, name: str, **values: Any) -> str:
         """The template of that name; what follows an underscore is a page of the same view."""
@@ -136,8 +119,35 @@ class Pages:
         return {"filter": wanted, "names": self._session.catalogue.names}
 
 
-def read_static(name: str) -> bytes:
-    return (files("csot.review") / "static" / name).read_bytes()
+@cache
+def _environment() -> Environment:
+    """Compiled templates are shared by all sessions of the process."""
+    environment = Environment(
+        loader=PackageLoader("csot.review"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["count"] = lambda value: f"{value:,.0f}"
+    environment.filters["percent"] = percent
+    environment.filters["chance"] = chance
+    environment.filters["points"] = points
+    environment.filters["breakable"] = breakable
+    environment.globals.update(
+        version=_version(_static()),
+        views=VIEWS,
+        status_words=STATUS_WORDS,
+        decided_words=DECIDED_WORDS,
+        order_words=ORDER_WORDS,
+    )
+    return environment
+
+
+@cache
+def _static() -> dict[str, bytes]:
+    folder = files("csot.review") / "static"
+    return {name: (folder / name).read_bytes() for name in STATIC}
 
 
 def _version(static: dict[str, bytes]) -> str:
