@@ -1,10 +1,12 @@
 """The long form: ``make fuzz``. Many inputs for each reader, in a process that may die of them.
 
     PYTHONPATH=tests python -m fuzz.run --inputs 100000 --out fuzz-out [--only NAME] [--seed 0]
+        [--record FILE]
 
 The readers take turns of some seconds, so that all of them are about equally far whenever it is
-stopped. Goes on where it was interrupted. Whatever escapes is kept in the folder: the damaged file,
-and a line in ``escapes.jsonl`` with the number that makes it again.
+stopped. Goes on where it was interrupted, and with ``--record`` where another machine stopped.
+Whatever escapes is kept in the folder: the damaged file, and a line in ``escapes.jsonl`` with the
+number that makes it again.
 """
 
 from __future__ import annotations
@@ -54,9 +56,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("fuzz-out"))
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--record", type=Path, help="JSON to go on from, and to add this run to")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     targets = [target for target in TARGETS if not given.only or target.name in given.only]
+    if given.record is not None and given.record.exists():
+        go_on_from(given.record, targets, given.out, given.seed)
     end = time.monotonic() + given.seconds
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes the folder
     place = MEMORY if os.access(MEMORY, os.W_OK) else None
@@ -70,7 +75,28 @@ def main() -> None:
                 if time.monotonic() > end
                 or fuzz(target, Path(name), given.out, given.seed, given.inputs, given.turn)
             ]
+    if given.record is not None:
+        add_to(given.record, targets, given.out, given.seed)
     sys.exit(1 if table(targets, given.out, given.seed) else 0)
+
+
+def go_on_from(record: Path, targets: list[Target], out: Path, seed: int) -> None:
+    """Readers that were not run in this folder start where the record says."""
+    known = json.loads(record.read_text())
+    for target in targets:
+        place = _state_path(target, out, seed)
+        if target.name in known and not place.exists():
+            _write_state(place, known[target.name])
+
+
+def add_to(record: Path, targets: list[Target], out: Path, seed: int) -> None:
+    """Write how far each reader is; those that were not asked for stay as they are."""
+    known = json.loads(record.read_text()) if record.exists() else {}
+    for target in targets:
+        place = _state_path(target, out, seed)
+        if place.exists():
+            known[target.name] = _read_state(place)
+    record.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
 def table(targets: list[Target], out: Path, seed: int) -> int:

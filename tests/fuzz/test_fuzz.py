@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.cases import Bench
+from fuzz.run import add_to, fuzz, go_on_from
 from fuzz.targets import TARGETS, Target
 
 INPUTS = 150
@@ -42,3 +44,21 @@ def test_damaged_files_are_refused_in_one_line(
             assert not found.escape, f"case {case} of {target.name}: {found.escape}"
             if case >= LEAST and time.process_time() > end:
                 break
+
+
+def test_a_record_goes_on_in_another_folder(tmp_path: Path) -> None:
+    target = next(target for target in TARGETS if target.name == "matrix-csv")
+    here, there, record = tmp_path / "here", tmp_path / "there", tmp_path / "record.json"
+    for folder in (here, there, tmp_path / "files"):
+        folder.mkdir()
+    record.write_text('{"another": {"next": 7}}')
+    assert not fuzz(target, tmp_path / "files", here, seed=0, inputs=5, seconds=60)
+    add_to(record, [target], here, seed=0)
+    go_on_from(record, [target], there, seed=0)
+    assert fuzz(target, tmp_path / "files", there, seed=0, inputs=5, seconds=60) is False
+    assert fuzz(target, tmp_path / "files", there, seed=0, inputs=8, seconds=60) is False
+    add_to(record, [target], there, seed=0)
+    found = json.loads(record.read_text())
+    assert found["another"] == {"next": 7}
+    assert found["matrix-csv"]["next"] == 8
+    assert found["matrix-csv"]["escapes"] == 0
