@@ -84,7 +84,7 @@ def go_on_from(record: Path, targets: list[Target], out: Path, seed: int) -> Non
     """Readers that were not run in this folder start where the record says."""
     known = json.loads(record.read_text())
     for target in targets:
-        place = _state_path(target, out, seed)
+        place = state_path(target, out, seed)
         if target.name in known and not place.exists():
             _write_state(place, known[target.name])
 
@@ -93,9 +93,9 @@ def add_to(record: Path, targets: list[Target], out: Path, seed: int) -> None:
     """Write how far each reader is; those that were not asked for stay as they are."""
     known = json.loads(record.read_text()) if record.exists() else {}
     for target in targets:
-        place = _state_path(target, out, seed)
+        place = state_path(target, out, seed)
         if place.exists():
-            known[target.name] = _read_state(place)
+            known[target.name] = read_state(place)
     record.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
@@ -105,7 +105,7 @@ def table(targets: list[Target], out: Path, seed: int) -> int:
         f"{'reader':46}{'inputs':>8}{'refused':>9}{'deep':>6}{'escapes':>9}{'slowest':>10}"
         f"{'growth':>10}{'per CPU second':>16}"
     )
-    states = [(target.name, _read_state(_state_path(target, out, seed))) for target in targets]
+    states = [(target.name, read_state(state_path(target, out, seed))) for target in targets]
     for name, state in states:
         count = max(state["next"], 1)
         print(
@@ -122,8 +122,8 @@ def table(targets: list[Target], out: Path, seed: int) -> int:
 
 def fuzz(target: Target, root: Path, out: Path, seed: int, inputs: int, seconds: float) -> bool:
     """One turn of a reader; whether inputs are left. A worker that dies leaves its case behind."""
-    place = _state_path(target, out, seed)
-    state = _read_state(place)
+    place = state_path(target, out, seed)
+    state = read_state(place)
     if state["next"] >= inputs:
         return False
     current = mmap.mmap(-1, 8)
@@ -137,7 +137,7 @@ def fuzz(target: Target, root: Path, out: Path, seed: int, inputs: int, seconds:
         os.kill(worker, signal.SIGKILL)
         raise
     case = struct.unpack("q", current[:])[0]
-    state = _read_state(place)
+    state = read_state(place)
     if status != 0:
         state.update(next=case + 1, escapes=state["escapes"] + 1)
         name, content = _left_damaged(target, root)
@@ -163,7 +163,7 @@ def _work(
         os.dup2(null, 2)  # C libraries complain there
         used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
         resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))
-        state = _read_state(place)
+        state = read_state(place)
         folder = root / _file_name(target)
         made(target, folder, root / f"{_file_name(target)}.valid")
         with Bench(target, folder) as bench:
@@ -227,11 +227,11 @@ def _file_name(target: Target) -> str:
     return target.name.replace("/", "_").replace(" ", "-")
 
 
-def _state_path(target: Target, out: Path, seed: int) -> Path:
+def state_path(target: Target, out: Path, seed: int) -> Path:
     return out / f"{_file_name(target)}-{seed}.json"
 
 
-def _read_state(place: Path) -> dict[str, Any]:
+def read_state(place: Path) -> dict[str, Any]:
     return {**FRESH, **(json.loads(place.read_text()) if place.exists() else {})}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.cases import Bench
-from fuzz.run import add_to, fuzz, go_on_from
+from fuzz.run import FRESH, add_to, go_on_from, read_state, state_path
 from fuzz.targets import TARGETS, Target
 
 INPUTS = 150
@@ -47,18 +47,21 @@ def test_damaged_files_are_refused_in_one_line(
 
 
 def test_a_record_goes_on_in_another_folder(tmp_path: Path) -> None:
-    target = next(target for target in TARGETS if target.name == "matrix-csv")
+    target, other = TARGETS[:2]
     here, there, record = tmp_path / "here", tmp_path / "there", tmp_path / "record.json"
-    for folder in (here, there, tmp_path / "files"):
-        folder.mkdir()
-    record.write_text('{"another": {"next": 7}}')
-    assert not fuzz(target, tmp_path / "files", here, seed=0, inputs=5, seconds=60)
+    here.mkdir()
+    there.mkdir()
+    record.write_text(json.dumps({other.name: {"next": 7}}))
+    state_path(target, here, 0).write_text('{"next": 5}')
+    state_path(other, there, 0).write_text('{"next": 9}')
     add_to(record, [target], here, seed=0)
-    go_on_from(record, [target], there, seed=0)
-    assert fuzz(target, tmp_path / "files", there, seed=0, inputs=5, seconds=60) is False
-    assert fuzz(target, tmp_path / "files", there, seed=0, inputs=8, seconds=60) is False
-    add_to(record, [target], there, seed=0)
+    go_on_from(record, [target, other], there, seed=0)
+    assert read_state(state_path(target, there, 0)) == {**FRESH, "next": 5}
+    # A folder that has its own state keeps it.
+    assert read_state(state_path(other, there, 0))["next"] == 9
+    add_to(record, [target, other], there, seed=0)
     found = json.loads(record.read_text())
-    assert found["another"] == {"next": 7}
-    assert found["matrix-csv"]["next"] == 8
-    assert found["matrix-csv"]["escapes"] == 0
+    assert {name: state["next"] for name, state in found.items()} == {
+        target.name: 5,
+        other.name: 9,
+    }
