@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from hypothesis import settings
@@ -16,6 +19,13 @@ settings.load_profile("repeatable")
 # What is imported and collected stays until the end: millions of objects, among which Python would
 # look for garbage again and again.
 gc.disable()
+
+# Where nothing is compiled yet, two workers that import the same in the same order compile all of
+# it twice. So every other one begins with what torch, with which its fellow begins, does not need.
+if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2:
+    for package in ("scipy.stats", "pandas", "sklearn.linear_model", "sympy", "numba", "networkx"):
+        with suppress(ImportError):
+            importlib.import_module(package)
 
 
 @pytest.hookimpl(trylast=True)

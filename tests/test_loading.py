@@ -12,8 +12,10 @@ from PIL import Image
 
 import csot
 from image_files import write_image
+from remembered_fits import remembered_fits  # noqa: F401
 from training.quick import FEATURES, planted
 
+pytestmark = pytest.mark.usefixtures("remembered_fits")
 EMBEDDERS = '''
 import numpy as np
 from PIL import Image

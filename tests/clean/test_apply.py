@@ -16,6 +16,8 @@ from csot.review.domain.session import Session
 from csot.training import Source
 from small_data import blobs
 
+pytestmark = pytest.mark.usefixtures("remembered_fits")
+
 
 def write_photos(folder: Path, n: int = 60) -> None:
     """Dark and light squares; three of each are in the wrong folder, all names occur twice."""

@@ -15,6 +15,8 @@ from csot.cli.app import app
 from csot.data import DataError
 from small_data import blobs
 
+pytestmark = pytest.mark.usefixtures("remembered_fits")
+
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> CleanRun:

@@ -15,6 +15,8 @@ from sklearn.datasets import load_digits
 from csot import LabelCleaner
 from csot.clean.verdicts import ClassDistances
 
+pytestmark = pytest.mark.usefixtures("remembered_fits")
+
 TRAIN = 500
 
 

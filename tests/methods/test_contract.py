@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
@@ -23,6 +24,7 @@ from csot.data.datasets.digits import read_digits
 from csot.data.noise import parse_noise
 from csot.methods import find_method, method_names
 from csot.methods.core.contract import Judgement
+from csot.ot.inner import newton_choice
 from csot.training.checkpoint import Checkpoints
 from csot.training.loop import Finished, run_loop
 from csot.training.presets import make_config
@@ -250,6 +252,9 @@ def main(folder: Path) -> None:
 
 def launch(processes: int) -> None:
     """What torchrun tells its processes, to forks of this one: the packages are imported once."""
+    # What training imports as it starts is half of what these short runs take.
+    importlib.import_module("lightning_fabric")
+    newton_choice.is_available()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

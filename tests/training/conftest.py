@@ -1,17 +1,13 @@
-"""A run that several files read, and cleaners that are fitted once."""
+"""A run that several files read, and models of the cleaner that are fitted once."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from csot.clean import LabelCleaner
+from remembered_fits import remembered_fits as remembered_fits
 from training.quick import DIGITS, command
-
-FITTED: dict[tuple[object, ...], LabelCleaner] = {}
 
 
 @pytest.fixture(scope="session")
@@ -23,18 +19,6 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-class Remembered(LabelCleaner):
-    """Fitted as ever, but to the same rows and labels only once."""
-
-    def fit(self, X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> Remembered:
-        key = (str(self.get_params()), str(X.dtype), X.shape, X.tobytes(), *y.tolist())
-        if key not in FITTED:
-            FITTED[key] = LabelCleaner(**self.get_params()).fit(X, y)
-        vars(self).update(vars(FITTED[key]))
-        return self
-
-
 @pytest.fixture(autouse=True)
-def remembered_cleaners(monkeypatch: pytest.MonkeyPatch) -> None:
+def cleaners_of_training(remembered_fits: None) -> None:
     """After training on few rows a cleaner is fitted too, which takes longer than the training."""
-    monkeypatch.setattr("csot.training.cleaner_comparison.LabelCleaner", Remembered)

@@ -97,17 +97,18 @@ def from_counts(counts: Tensor, strength: float | None = None) -> Tensor:
     total, right = float(n.sum()), float(n.diag().sum())
     rate = (total - right + 1) / (total + 2)
     prior = torch.full_like(n, rate / (n_classes - 1)).fill_diagonal_(1 - rate)
-    kappa = _strength_by_evidence(n, prior) if strength is None else strength
+    kappa = _strength_by_evidence(n, rows[:, 0], prior) if strength is None else strength
     return keep_diagonal_largest((n + kappa * prior) / (rows + kappa)).float()
 
 
 def keep_diagonal_largest(noise: Tensor) -> Tensor:
     """Where another entry of a row exceeds the diagonal, pool them: the order-restricted MLE."""
+    exceeded = noise.amax(1) > noise.diag()
+    if not bool(exceeded.any()):
+        return noise
     others = noise.clone().fill_diagonal_(-1.0)
-    exceeded = (others.amax(1) > noise.diag()).nonzero()[:, 0].tolist()
-    if exceeded:
-        noise = noise.clone()
-    for k in exceeded:
+    noise = noise.clone()
+    for k in exceeded.nonzero()[:, 0].tolist():
         values, columns = others[k].sort(descending=True)
         total, pooled = float(noise[k, k]), 1
         while pooled < len(noise) and float(values[pooled - 1]) > total / pooled:
@@ -118,9 +119,11 @@ def keep_diagonal_largest(noise: Tensor) -> Tensor:
     return noise
 
 
-def _strength_by_evidence(counts: Tensor, prior: Tensor) -> float:
-    """The shrinkage that maximises the Dirichlet-multinomial evidence of the counts."""
-    rows = counts.sum(1)
+def _strength_by_evidence(counts: Tensor, rows: Tensor, prior: Tensor) -> float:
+    """The shrinkage that maximises the Dirichlet-multinomial evidence of the counts (C, C).
+
+    `rows` (C,) are their sums by row.
+    """
     concentration = STRENGTHS[:, None, None] * prior
     of_rows = _LGAMMA[:, None] - torch.lgamma(STRENGTHS[:, None] + rows)
     of_cells = torch.lgamma(concentration + counts) - torch.lgamma(concentration)

@@ -152,9 +152,13 @@ def _newton_step(
     curvature = torch.stack([(probs * z * centred).sum((1, 2)) for z in centred]) / n
     ridge = 1e-4 * curvature.diag().mean() + prior
     curvature += ridge * torch.eye(len(weights))
-    free = ((weights > 0) | (slope < 0)).nonzero()[:, 0]
-    direction = torch.zeros_like(weights)
-    direction[free] = torch.linalg.solve(curvature[free][:, free], slope[free])
+    is_free = (weights > 0) | (slope < 0)
+    if bool(is_free.all()):
+        direction = torch.linalg.solve(curvature, slope)
+    else:
+        free = is_free.nonzero()[:, 0]
+        direction = torch.zeros_like(weights)
+        direction[free] = torch.linalg.solve(curvature[free][:, free], slope[free])
     here = loss(weights, marginal)
     for share in (1.0, 0.5, 0.25, 0.1, 0.01):
         trial = (weights - share * direction).clamp_min(0)

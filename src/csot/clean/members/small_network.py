@@ -133,16 +133,18 @@ def _gradients(
     kept = torch.randperm(n_hidden, generator=generator)[:n_kept].sort().values
     factor = n_hidden / n_kept
     hidden = torch.baddbmm(
-        inner_bias[:, :, kept], x.expand(len(inner), -1, -1), inner[:, :, kept]
+        inner_bias.index_select(2, kept),
+        x.expand(len(inner), -1, -1),
+        inner.index_select(2, kept),
     ).relu_()
-    kept_outer = factor * outer[:, kept]
+    kept_outer = factor * outer.index_select(1, kept)
     logits = (kept_outer.mT @ hidden.mT).add_(outer_bias.mT)
     slopes = logit_gradient(logits, likelihood)[1].mul_(mask.T[:, None] / len(x)).mT
     back = (slopes @ kept_outer.transpose(1, 2)).mul_(hidden > 0)
     gradients = [torch.zeros_like(part) for part in parts[:3]]
-    gradients[0][:, :, kept] = x.T @ back
-    gradients[1][:, :, kept] = back.sum(1, keepdim=True)
-    gradients[2][:, kept] = factor * (hidden.transpose(1, 2) @ slopes)
+    gradients[0].index_copy_(2, kept, x.T @ back)
+    gradients[1].index_copy_(2, kept, back.sum(1, keepdim=True))
+    gradients[2].index_copy_(1, kept, factor * (hidden.transpose(1, 2) @ slopes))
     return [*gradients, slopes.sum(1, keepdim=True)]
 
 
