@@ -32,9 +32,13 @@ coverage: $(VENV)/.stamp-dev browser  ## All tests with branch coverage; half ag
 
 # One thread per worker: threads that share cores with other workers only wait for each other.
 # Work is stolen, not dealt: the tests of a file stay on one worker, which trains once for all of them.
+# Runs are written durably: on a disk the tests would wait for it ten thousand times and more, so they
+# write to memory where there is room. What failed tests wrote is kept.
+SCRATCH := $(shell df -Pm /dev/shm 2> /dev/null | awk 'NR == 2 && $$4 > 4096 { print "/dev/shm" }')
 pytest: $(VENV)/.stamp-dev browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal \
-		$(PYTEST_ARGS) $(TESTS)
+	scratch=$$(mktemp -d "$${TMPDIR:-$(or $(SCRATCH),/tmp)}/csot-tests.XXXXXX") && \
+		TMPDIR=$$scratch OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto \
+		--dist=worksteal $(PYTEST_ARGS) $(TESTS) && rm -rf "$$scratch"
 
 lint: $(VENV)/.stamp-dev  ## Style, format and types
 	$(BIN)/ruff check
