@@ -55,7 +55,7 @@ docs: $(VENV)/.stamp-docs gallery  ## The pages of docs/ as HTML in site/
 gallery: $(VENV)/.stamp-docs  ## The pictures of docs/gallery.md
 	OMP_NUM_THREADS=1 $(BIN)/csot figures all --quick --out docs/gallery --kept build/gallery
 
-# Nine hours of one core; goes on where it was interrupted. What escapes is kept in fuzz-out/.
+# Five hours of one core; goes on where it was interrupted. What escapes is kept in fuzz-out/.
 fuzz: $(VENV)/.stamp-dev  ## 100,000 damaged files and requests for each reader
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz.run --inputs 100000 --out fuzz-out
 
