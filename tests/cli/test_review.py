@@ -38,7 +38,7 @@ def test_it_prints_the_address_and_ends_cleanly(big_run: Run) -> None:
         assert process.stderr is not None
         assert "Every decision is in" in process.stdout.read()
         assert process.stderr.read() == ""
-        assert process.wait(10) == 0
+        assert process.wait(25) == 0
     assert not (big_run.path / "decisions.sqlite-wal").exists(), "folded into the file"
 
 

@@ -304,7 +304,7 @@ def test_the_review_opens_with_it(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         said = process.stdout.read()
-        assert process.wait(10) == 0
+        assert process.wait(25) == 0
     assert "Audit: 1 of 50 rows" in said
     assert f"--verified {run.path}{os.sep}verified.csv" in said
     assert (run.path / "verified.csv").exists()
