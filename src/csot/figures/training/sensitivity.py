@@ -86,8 +86,8 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
     axis = figure.subplots()
     for number, (noise, mine) in enumerate(table.groupby("noise", sort=False)):
         axis.errorbar(
-            mine[setting],
-            mine["mean"],
+            mine[setting].to_numpy(),
+            mine["mean"].to_numpy(),
             yerr=[mine["mean"] - mine["low"], mine["high"] - mine["mean"]],
             color=theme.colour(number),
             ls=DASHES[number % len(DASHES)],
