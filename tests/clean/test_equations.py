@@ -15,7 +15,6 @@ from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, posterior
 from csot.clean.members.probe import fit_probes, held_out_logits, logit_gradient, no_weights
 from csot.clean.members.small_network import DROPOUT, _gradients, fit_networks
-from csot.clean.model import prior_ratio
 from csot.clean.stacking import PRIOR_STRENGTH, calibrate, held_out_loss, stack
 from reference import latent_truth as reference
 
@@ -105,26 +104,6 @@ def test_logit_gradient_is_the_finite_difference(n_folds: int | None) -> None:
     )
     assert float(losses.sum()) == pytest.approx(loss(logits), abs=1e-12)
     np.testing.assert_allclose(slopes, reference.finite_differences(loss, logits), atol=1e-8)
-
-
-def test_a_given_class_prior_is_met_on_average_and_verified_rows_stay() -> None:
-    problem = make_problem()
-    probs = as_float32(some_probs(problem))
-    locked = problem.verified >= 0
-    probs[torch.from_numpy(locked)] = torch.eye(4)[(problem.verified[locked] + 1) % 4]
-    target = torch.tensor([0.1, 0.2, 0.3, 0.4])
-    noise = torch.from_numpy(problem.noise)
-    plain, _ = posterior(probs.double().clamp_min(1e-30), problem.evidence.likelihood(noise))
-    ratio = prior_ratio(plain, target)
-    assert bool((ratio > 0).all())
-    truth = plain * ratio / (plain * ratio).sum(1, keepdim=True)
-    np.testing.assert_allclose(truth.mean(0), target, atol=1e-5)
-    np.testing.assert_array_equal(prior_ratio(plain, None), torch.ones(4))
-    # Even where the model thought the verified class impossible.
-    np.testing.assert_array_equal(
-        truth.argmax(1)[torch.from_numpy(locked)], problem.verified[locked]
-    )
-    np.testing.assert_allclose(truth.sum(1), 1.0)
 
 
 # The noise matrix ---------------------------------------------------------------------------------

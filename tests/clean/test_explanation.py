@@ -12,17 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.clean import explanation as module
+from csot.clean.correction import power_at
 from csot.clean.explanation import (
-    LEAST_CHANCE,
     Explanation,
     Path,
     doubt_by_clusters,
     explain,
-    flag_threshold,
+    find_explanation,
 )
 from csot.clean.likelihood import Evidence
 from csot.clean.likelihood import posterior as plain_posterior
 from csot.clean.overlap import Overlap
+from csot.clean.verdicts import LEAST_CHANCE, flag_threshold
 from reference import explanation as reference
 from reference.latent_truth import softmax
 
@@ -175,11 +176,12 @@ def test_the_rows_worth_a_look_are_the_oracles(c: int, verified: int) -> None:
     weights = np.array([weight for weight, _ in judgement.possible])
     assert weights.sum() == pytest.approx(1.0)
     given, nothing = problem.given, np.full(200, -1)
+    factors = np.asarray(judgement.explanation.factors)
 
     def wrong(explanation: Explanation) -> Floats:
         found = (explanation.power, explanation.guess)
-        truth = reference.posterior(problem.probs, problem.noise, given, nothing, *found)
-        return 1 - truth[np.arange(200), given]
+        truth = reference.posterior(problem.probs, problem.noise, given, nothing, *found) * factors
+        return 1 - truth[np.arange(200), given] / truth.sum(1)
 
     chosen = wrong(judgement.explanation)
     possible = np.array([wrong(explanation) for _, explanation in judgement.possible])
@@ -196,28 +198,48 @@ def test_nothing_is_worth_a_look_where_no_label_is_likely_wrong() -> None:
     assert flag_threshold(judgement, torch.from_numpy(sure.probs), sure.evidence) == 1.0
 
 
-def test_labels_are_changed_with_less_doubt_than_they_are_scored() -> None:
+def test_labels_are_scored_by_the_explanation_and_changed_by_the_correction() -> None:
     problem = make_problem(1000, 4, seed=2, error=0.02, missing=0.1)
-    clear = Overlap(problem.overlap.labels, 0.0, 0.0, trusted=True)
-    judgement = judge(problem, clear)
-    assert judgement.explanation.doubt > module.CHANGE_DOUBT == judgement.for_changes.doubt
-    truth, own = judgement.judge(torch.from_numpy(problem.probs), problem.evidence)
-    by = [problem.posterior(one) for one in (judgement.for_changes, judgement.explanation)]
-    np.testing.assert_allclose(truth.numpy(), by[0], atol=1e-12)
+    judgement = judge(problem)
+    probs = torch.from_numpy(problem.probs)
+    truth, own = judgement.judge(probs, problem.evidence)
+    changed = judgement.correction.posterior(probs, problem.evidence)
+    np.testing.assert_array_equal(truth, changed)
     labelled = problem.given >= 0
-    expected = by[1][labelled, problem.given[labelled]]
-    np.testing.assert_allclose(own.numpy()[labelled], expected, atol=1e-12)
-    ratio = np.array([1.0, 2.0, 0.5, 1.0])
-    weighted = by[0] * ratio
-    shifted, _ = judgement.judge(
-        torch.from_numpy(problem.probs), problem.evidence, torch.from_numpy(ratio)
-    )
-    np.testing.assert_allclose(shifted, weighted / weighted.sum(1, keepdims=True), atol=1e-12)
-    # Verified rows that contradict the labels everywhere allow as much doubt as they show.
-    predicted = problem.probs.argmax(1)
-    differs = np.flatnonzero((predicted != problem.given) & labelled)[:60]
-    told = judge(with_verified(problem, differs, predicted), clear)
-    assert told.for_changes.doubt > module.CHANGE_DOUBT
+    scored = problem.posterior(judgement.explanation)[labelled, problem.given[labelled]]
+    np.testing.assert_array_equal(own.numpy()[labelled], scored)
+    # The position alone, as members are told it, is the same one.
+    tensors = probs, problem.evidence, torch.from_numpy(problem.noise), problem.overlap
+    alone = find_explanation(*tensors)
+    assert (alone.doubt, alone.power) == (judgement.explanation.doubt, judgement.explanation.power)
+
+
+def test_labels_are_changed_with_more_caution_than_they_are_scored() -> None:
+    problem = make_problem(1000, 4, seed=2, error=0.02, missing=0.1)
+    labels = problem.overlap.labels
+    judgement = judge(problem, Overlap(labels, 0.7 * labels, 0.7 * labels, trusted=True))
+    assert judgement.explanation.doubt > module.LEAST_DOUBT
+    assert judgement.correction.power < power_at(judgement.explanation.doubt)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_known_class_prior_is_met(trusted: bool) -> None:
+    problem = make_problem(2000, 3, seed=1, missing=0.0)
+    prior = torch.tensor([0.5, 0.3, 0.2])
+    tensors = torch.from_numpy(problem.probs), torch.from_numpy(problem.noise)
+    overlap = replace(problem.overlap, trusted=trusted)
+    judgement = explain(tensors[0], problem.evidence, tensors[1], overlap, class_prior=prior)
+    for found in (judgement.explanation, judgement.correction):
+        shares = found.posterior(tensors[0], problem.evidence).mean(0)
+        np.testing.assert_allclose(shares, prior, atol=1e-5)
+
+
+def test_where_the_features_say_nothing_the_labels_are_believed() -> None:
+    problem = make_problem(200, 3, seed=0, missing=0.0)
+    judgement = judge(problem).believing_labels(torch.eye(3))
+    truth, own = judgement.judge(torch.from_numpy(problem.probs), problem.evidence)
+    np.testing.assert_array_equal(truth.argmax(1), problem.given)
+    np.testing.assert_allclose(own, 1.0)
 
 
 # Invariances --------------------------------------------------------------------------------------

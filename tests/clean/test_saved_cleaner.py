@@ -246,7 +246,7 @@ def rewritten(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"version": 5', '"version": 6', "has version 6 and this csot reads version 5"),
+        ('"version": 6', '"version": 7', "has version 7 and this csot reads version 6"),
         ('"kind": "LabelCleaner"', '"kind": "Other"', "is a saved Other, not a LabelCleaner"),
         ('"type": "Scale"', '"type": "os.system"', "damaged or of another version"),
         ('"informative"', '"instructive"', "damaged or of another version"),

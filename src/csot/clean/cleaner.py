@@ -216,7 +216,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.units_ = units
         truth = model.posterior.numpy()
-        self.rules_ = Rules.of(model.judgement, model.probs, evidence, model.prior_ratio)
+        self.rules_ = Rules.of(model.judgement, model.probs, evidence)
         self.class_distances_ = ClassDistances.of(model.rows.numpy(), truth)
         self._record(model, encoded, locked, index)
         self.duplicate_groups_ = duplicates.group
@@ -276,7 +276,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             features = torch.from_numpy(self.units_(rows, np.float64))
             probs = model.logits(features).softmax(1)
             interval = rate_of_new_rows(model.judgement.explanation, probs, evidence)
-            truth, own = model.judgement.judge(probs, evidence, model.prior_ratio)
+            truth, own = model.judgement.judge(probs, evidence)
             judged = replace(
                 model,
                 posterior=truth,
@@ -348,10 +348,13 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""
         learned = self.model_.class_prior.clamp_min(1e-12)
-        ratio = self.model_.prior_ratio.clamp_min(1e-12).log()
+        factors = self.model_.judgement.explanation.factors
+        assert factors is not None
         if isinstance(self.predict_prior, str):
             check_settings(self.get_params(deep=False))
-        return ratio + log_prior_ratio(self.predict_prior, learned, self.classes_)
+        return factors.clamp_min(1e-12).log() + log_prior_ratio(
+            self.predict_prior, learned, self.classes_
+        )
 
     def _record(
         self,

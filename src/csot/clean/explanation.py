@@ -25,11 +25,14 @@ the wrong ones already. T absorbs part of the noise that depends on the sample, 
 all overlap is real, p* = p and q = q'. At 1 the overlap of p* is what the clusters support and,
 without class noise, the label of a row tells nothing that its features do not. Labels alone cannot
 place a data set on this path: the overlap of the clusters does, and verified rows do it better.
+
+Scores and the noise rate are those of the explanation; labels are changed by a `correction`, which
+keeps some trust in them at any doubt.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,38 +40,38 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from csot.clean.likelihood import Evidence, by_class, posterior, softmax_rows
+from csot.clean.class_shares import class_factors, reweighted
+from csot.clean.correction import (
+    LEAST_DOUBT,
+    Correction,
+    fit_correction,
+    sharpen,
+    verified_score,
+)
+from csot.clean.likelihood import Evidence, by_class, posterior
 from csot.clean.noise_rate_interval import (
     counted_interval,
     two_errors,
     weighted_interval,
     widened,
 )
-from csot.clean.overlap import Overlap
+from csot.clean.overlap import MAX_ROWS, Overlap
 
-LEAST_DOUBT = 0.35
-"""Where the clusters say nothing: people tell classes apart a little better than models do."""
 FULL_DOUBT_EXCESS = 0.35
 """Share of the overlap that the clusters do not support from which doubt is complete."""
 ABSORBED = 2.0
 """Class noise, over the excess overlap, up to which it may be noise by sample that T absorbed."""
+SCORE_CAUTION, CHANGE_CAUTION = 1.5, 2.0
+"""Standard errors of the overlap that are believed when labels are scored, and when changed."""
 LARGEST_DOUBT = 1.5
 LARGEST_POWER = 8.0
 PRIOR_DEVIATION = 0.2
 """Standard deviation of the prior on doubt that verified rows are weighed against."""
-CHANGE_DOUBT = 0.8
-"""Position beyond which labels are not changed unless verified rows say so. At 1 a label would
-count for nothing, but mistakes at hard rows are seldom blind: where the position is not known,
-keeping some trust in the labels loses less than having none."""
 FLAG_DEVIATION = 0.35
 """How far off the position may be when labels are flagged. Wider, as a wrong label that is never
 looked at is lost, and a right one costs a glance."""
 GRID = 31
 MAX_FIT_ROWS = 10_000
-FLAG_ROWS = 4_000
-"""Rows that determine from which chance on a label is flagged."""
-LEAST_CHANCE = 0.1
-"""Chance of being wrong below which no label is worth a look."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Explanation:
     power: float
     guess: float
     noise: Tensor
+    factors: Tensor | None = None
+    """(C,): how much likelier than the labels say each class is (`class_shares`)."""
 
     def truth_probs(self, probs: Tensor) -> Tensor:
         """p* (N, C)."""
@@ -94,18 +99,13 @@ class Explanation:
         result = (1 - self.guess) * couple(perceived, wide, truth) + self.guess * truth
         unlabelled = evidence.given < 0
         result[unlabelled] = truth[unlabelled]
+        if self.factors is not None:
+            result = reweighted(result, self.factors)
         locked = evidence.verified >= 0
         result[locked] = torch.nn.functional.one_hot(
             evidence.verified[locked], evidence.n_classes
         ).double()
         return result
-
-
-def sharpen(probs: Tensor, power: float) -> Tensor:
-    """probs^power, normalised by row."""
-    if power == 1.0:
-        return probs
-    return softmax_rows(power * probs.clamp_min(1e-30).log())
 
 
 def couple(perceived: Tensor, probs: Tensor, truth: Tensor) -> Tensor:
@@ -197,30 +197,28 @@ class ChosenExplanation:
     """The explanation chosen, the overlap it rests on and the interval of the noise rate."""
 
     explanation: Explanation
-    for_changes: Explanation
-    """The one by which labels are changed: of less doubt, unless verified rows say more."""
+    correction: Correction
+    """By which labels are changed."""
     overlap: Overlap
     noise_rate_interval: tuple[float, float]
     possible: list[tuple[float, Explanation]]
     """Explanations that the data set may have, with their probabilities."""
 
-    def judge(
-        self, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Posterior of the truth (N, C) for changes, and the chance that each label is right (N,).
+    def believing_labels(self, noise: Tensor) -> ChosenExplanation:
+        """The same, but with a noise matrix (C, C) that explains all there is to explain."""
+        factors = self.correction.factors.new_ones(len(noise))
+        plain = Explanation(0.0, 1.0, 0.0, noise, factors)
+        return replace(
+            self,
+            explanation=plain,
+            correction=Correction(1.0, noise, factors),
+            possible=[(1.0, plain)],
+        )
 
-        `ratio` (C,) are factors on the posterior for a given class prior.
-        """
-
-        def posterior_by(explanation: Explanation) -> Tensor:
-            truth = explanation.posterior(probs, evidence)
-            if ratio is not None:
-                truth *= ratio
-                truth /= truth.sum(1, keepdim=True)
-            return truth
-
-        truth = posterior_by(self.for_changes)
-        own = truth if self.for_changes is self.explanation else posterior_by(self.explanation)
+    def judge(self, probs: Tensor, evidence: Evidence) -> tuple[Tensor, Tensor]:
+        """Posterior of the truth (N, C) for changes, and chances (N,) that the labels are right."""
+        truth = self.correction.posterior(probs, evidence)
+        own = self.explanation.posterior(probs, evidence)
         return truth, own.gather(1, evidence.given.clamp(min=0)[:, None])[:, 0]
 
 
@@ -231,28 +229,62 @@ def explain(
     overlap: Overlap,
     seed: int = 0,
     absorbed: float = ABSORBED,
+    class_prior: Tensor | None = None,
 ) -> ChosenExplanation:
-    """Place a data set on the path: by the clusters of its predictions, and by verified rows.
+    """Place a data set on the path, and fit by what its labels are changed.
 
-    `absorbed` is 1 for a noise matrix that is known to hold noise by class alone.
+    `absorbed` is 1 for a noise matrix that is known to hold noise by class alone; `class_prior`
+    (C,) are shares of the true classes, if they are known.
     """
     path = Path(probs, evidence, noise, overlap, seed, absorbed)
+    position = _position(path, probs, evidence, overlap, absorbed)
+    some = evidence.sample(MAX_FIT_ROWS, seed) if len(evidence) > MAX_FIT_ROWS else slice(None)
+    sample, part = probs[some], evidence.take(some)
+    truth = position.explanation.posterior(sample, part)
+    factors = class_factors(truth, part.given, class_prior)
+    # Changes are more cautious: the clusters are known from no more rows than were looked at.
+    rows = min(_labelled(evidence), MAX_ROWS)
+    doubt = doubt_by_clusters(overlap, path.class_noise, rows, absorbed, CHANGE_CAUTION)
+    return ChosenExplanation(
+        replace(position.explanation, factors=factors),
+        fit_correction(sample, part, doubt, class_prior),
+        overlap,
+        position.noise_rate_interval,
+        [(weight, replace(other, factors=factors)) for weight, other in position.possible],
+    )
+
+
+def find_explanation(
+    probs: Tensor, evidence: Evidence, noise: Tensor, overlap: Overlap, seed: int = 0
+) -> Explanation:
+    """The position of a data set on the path alone."""
+    path = Path(probs, evidence, noise, overlap, seed)
+    return _position(path, probs, evidence, overlap, ABSORBED).explanation
+
+
+@dataclass(frozen=True)
+class _Position:
+    explanation: Explanation
+    noise_rate_interval: tuple[float, float]
+    possible: list[tuple[float, Explanation]]
+
+
+def _position(
+    path: Path, probs: Tensor, evidence: Evidence, overlap: Overlap, absorbed: float
+) -> _Position:
+    """By the clusters of the predictions, and by verified rows."""
     checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
-    rows = max(int((evidence.given >= 0).sum()), 1)
-    prior = doubt_by_clusters(overlap, path.class_noise, rows, absorbed)
+    rows = _labelled(evidence)
+    prior = doubt_by_clusters(overlap, path.class_noise, rows, absorbed, SCORE_CAUTION)
     before = path.at(prior)
     rates = [path.noise_rate(path.at(0.0)), path.noise_rate(before), path.guessing_rate()]
     blind = widened(min(rates), max(rates), rows)
     if not len(checked):
-        for_changes = before if prior <= CHANGE_DOUBT else path.at(CHANGE_DOUBT)
-        return ChosenExplanation(before, for_changes, overlap, blind, _possible(path, prior))
+        return _Position(before, blind, _possible(path, prior))
     grid = np.linspace(0.0, LARGEST_DOUBT, GRID)
     explanations = [path.at(float(doubt)) for doubt in grid]
     scores = _scores_by_verified(explanations, probs[checked], evidence.take(checked))
     weights = _posterior_of_doubt(scores, grid, prior)
-    for_changes = explanations[
-        int(_posterior_of_doubt(scores, grid, min(prior, CHANGE_DOUBT)).argmax())
-    ]
     rates = [path.noise_rate(explanation) for explanation in explanations]
     chosen = explanations[int(weights.argmax())]
     low, high = weighted_interval(rates, weights)
@@ -268,7 +300,12 @@ def explain(
     likely = np.flatnonzero(weights >= 0.01 * weights.max())
     shares = weights[likely] / weights[likely].sum()
     possible = [(float(w), explanations[k]) for w, k in zip(shares, likely, strict=True)]
-    return ChosenExplanation(chosen, for_changes, overlap, interval, possible)
+    return _Position(chosen, interval, possible)
+
+
+def _labelled(evidence: Evidence) -> int:
+    """Number of rows that have a label, at least 1."""
+    return max(int((evidence.given >= 0).sum()), 1)
 
 
 def _possible(path: Path, prior: float) -> list[tuple[float, Explanation]]:
@@ -282,57 +319,21 @@ def _possible(path: Path, prior: float) -> list[tuple[float, Explanation]]:
     ]
 
 
-def flag_threshold(
-    judgement: ChosenExplanation, probs: Tensor, evidence: Evidence, ratio: Tensor | None = None
-) -> float:
-    """The chance of being wrong, by the chosen explanation, from which a label is worth a look.
-
-    Flagging the k likeliest rows under an explanation e has an expected F1 of about
-    2 sum_{i<=k} w_ei / (k + sum_i w_ei), w_ei the chance that label i is wrong. The threshold
-    maximises its mean over the possible explanations, since the right one is not known: too few
-    flags would miss most of the noise where there is more than the chosen one says. A label that
-    is right with nine chances in ten is never flagged: a set without errors has no issues.
-
-    `probs` (N, C) and `evidence` are of rows that are to be judged; `ratio` (C,) are factors
-    on the posterior for a given class prior.
-    """
-    rows = (evidence.given >= 0).nonzero()[:, 0]
-    rows = rows[:: max(1, len(rows) // FLAG_ROWS)]
-    if not len(rows):
-        return 0.5
-    labels = Evidence.of_labels(evidence.given[rows], evidence.n_classes)
-
-    def wrong(explanation: Explanation) -> Tensor:
-        truth = explanation.posterior(probs[rows], labels)
-        if ratio is not None:
-            truth = truth * ratio
-            truth /= truth.sum(1, keepdim=True)
-        return 1 - truth.gather(1, labels.given[:, None])[:, 0]
-
-    chances, order = wrong(judgement.explanation).sort(descending=True, stable=True)
-    flagged = torch.arange(1, len(rows) + 1, dtype=chances.dtype)
-    score, mean = torch.zeros_like(chances), torch.zeros_like(chances)
-    for weight, explanation in judgement.possible:
-        other = wrong(explanation)[order]
-        found = other.cumsum(0)
-        score += weight * 2 * found / (flagged + found[-1])
-        mean += weight * other
-    is_likely = mean >= LEAST_CHANCE
-    if not bool(is_likely.any()):
-        return 1.0
-    return float(chances[int(torch.where(is_likely, score, -1.0).argmax())])
-
-
 def doubt_by_clusters(
-    overlap: Overlap, class_noise: float, rows: int, absorbed: float = ABSORBED
+    overlap: Overlap,
+    class_noise: float,
+    rows: int,
+    absorbed: float = ABSORBED,
+    errors: float = CHANGE_CAUTION,
 ) -> float:
     """How much of the overlap is not believable, as a position on the path.
 
-    The overlap of the labels is only as sure as a share of so many labelled rows: two standard
-    errors of it are believed. Weighed by the share of the noise that the noise matrix does not
+    The overlap of the labels is only as sure as a share of so many labelled rows: so many standard
+    `errors` of it are believed. Weighed by the share of the noise that the noise matrix does not
     explain already.
     """
-    excess = overlap.labels - overlap.assignment - two_errors(overlap.labels, rows)
+    margin = errors / 2 * two_errors(overlap.labels, rows)
+    excess = overlap.labels - overlap.assignment - margin
     if not overlap.trusted or excess <= 0:
         return LEAST_DOUBT
     doubt = min(excess / overlap.labels / FULL_DOUBT_EXCESS, 1.0)
@@ -353,9 +354,7 @@ def _scores_by_verified(
     scores = []
     for explanation in explanations:
         truth = explanation.posterior(probs, unlocked)
-        # A verified label that the model holds impossible must not decide alone.
-        likelihood = truth.gather(1, checked.verified[:, None]) * 0.99 + 0.01 / truth.shape[1]
-        scores.append(float(likelihood.log().sum()))
+        scores.append(verified_score(truth, checked.verified))
     return np.asarray(scores)
 
 

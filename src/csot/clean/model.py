@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from csot._core.array_types import Ints
-from csot.clean.explanation import ChosenExplanation, Explanation, explain
+from csot.clean.explanation import ChosenExplanation, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, log_probs
@@ -79,8 +79,6 @@ class FittedModel:
     informative: bool
     """Whether held-out labels are predicted better than by their frequencies, beyond chance."""
     class_prior: Tensor
-    prior_ratio: Tensor
-    """How much likelier than the training labels say each class is, by a given class prior."""
     loss: float
     weights: dict[str, float]
     rounds: list[Round]
@@ -158,7 +156,6 @@ def fit_model(
         noise=verdict.noise,
         informative=verdict.informative,
         class_prior=verdict.truth.mean(0) if class_prior is None else class_prior.double(),
-        prior_ratio=verdict.prior_ratio,
         loss=final.loss,
         weights={v.name: float(w) for v, w in zip(all_members, final.weights, strict=True)},
         rounds=rounds,
@@ -182,7 +179,6 @@ class Verdict:
     judgement: ChosenExplanation
     noise: Tensor
     informative: bool
-    prior_ratio: Tensor
 
 
 def _verdict(
@@ -196,15 +192,11 @@ def _verdict(
     overlap = measure_overlap(without_votes.probs, seed)
     # Noisy labels and features that say nothing look alike: then believe the labels.
     noise = final.noise if informative else torch.eye(evidence.n_classes)
-    judgement = explain(final.probs, evidence, noise, overlap, seed)
+    judgement = explain(final.probs, evidence, noise, overlap, seed, class_prior=class_prior)
     if not informative:
-        plain = Explanation(0.0, 1.0, 0.0, noise)
-        judgement = replace(
-            judgement, explanation=plain, for_changes=plain, possible=[(1.0, plain)]
-        )
-    ratio = prior_ratio(judgement.explanation.posterior(final.probs, evidence), class_prior)
-    truth, own = judgement.judge(final.probs, evidence, ratio)
-    return Verdict(truth, own, judgement, noise, informative, ratio)
+        judgement = judgement.believing_labels(noise)
+    truth, own = judgement.judge(final.probs, evidence)
+    return Verdict(truth, own, judgement, noise, informative)
 
 
 def _weigh(
@@ -231,26 +223,6 @@ def _with_votes(judged: Stack, votes: Member, evidence: Evidence) -> Stack:
     """
     both = stack([judged.probs.log(), votes.logits], evidence, judged.noise)
     return replace(both, weights=torch.cat([judged.weights * both.weights[0], both.weights[1:]]))
-
-
-def prior_ratio(truth: Tensor, class_prior: Tensor | None) -> Tensor:
-    """Factors (C,) on q (N, C) that make the expected class shares those of a prior; 1 without one.
-
-    By Bayes a class that is t_k times likelier beforehand is so afterwards, too.
-    """
-    ratio = truth.new_ones(truth.shape[1])
-    if class_prior is None:
-        return ratio
-    target = class_prior.double()
-    for _ in range(50):
-        # Scaling the classes until their expected shares are the given ones (Saerens et al. 2002).
-        shifted = truth.clamp_min(1e-30) * ratio
-        shares = (shifted / shifted.sum(1, keepdim=True)).mean(0)
-        if float((shares - target).abs().max()) < 1e-6:
-            break
-        ratio = ratio * torch.where(target > 0, target / shares.clamp_min(1e-12), 0.0)
-    # A verified row may be of a class of share zero.
-    return ratio.clamp_min(1e-100)
 
 
 def _first_scale_and_noise(

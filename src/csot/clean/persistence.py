@@ -15,6 +15,7 @@ import torch
 
 from csot._core.errors import FileError, clip, reason
 from csot._core.files import atomic_write, open_zip, read_member
+from csot.clean.correction import Correction
 from csot.clean.explanation import ChosenExplanation, Explanation
 from csot.clean.features import Basis, Units
 from csot.clean.members.fourier import FourierMap, FourierPredictor
@@ -211,12 +212,13 @@ def _whole(known: type[Any], parts: dict[str, Any]) -> Any:
 # Verdicts on the training rows are in `findings_` and `posterior_`, which are kept.
 
 KIND = "LabelCleaner"
-VERSION = 5
+VERSION = 6
 TYPES = {
     known.__name__: known
     for known in (
         Basis,
         ClassDistances,
+        Correction,
         Explanation,
         FittedModel,
         FourierMap,
@@ -276,12 +278,16 @@ def _check(state: dict[str, Any]) -> None:
         rows = torch.from_numpy(units(zeros, np.float64))
         logits = model.logits(rows)
         misfit = state["class_distances_"].misfits(model.coordinates(rows).numpy())
-    explanation, for_changes = model.judgement.explanation, model.judgement.for_changes
+    explanation, correction = model.judgement.explanation, model.judgement.correction
+    if explanation.factors is None:
+        raise ValueError("class factors are missing")
     shapes = {
         "logits": (logits.shape, (1, n_classes)),
         "misfits": (misfit.shape, (1,)),
         "noise matrix": (explanation.noise.shape, (n_classes, n_classes)),
-        "noise matrix for changes": (for_changes.noise.shape, (n_classes, n_classes)),
+        "noise matrix for changes": (correction.noise.shape, (n_classes, n_classes)),
+        "class factors": (explanation.factors.shape, (n_classes,)),
+        "class factors for changes": (correction.factors.shape, (n_classes,)),
         "class shares": (model.class_prior.shape, (n_classes,)),
         "rare classes": (state["rules_"].rare.shape, (n_classes,)),
         "posterior": (state["posterior_"].shape, (n_rows, n_classes)),

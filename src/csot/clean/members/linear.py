@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from csot.clean.explanation import Explanation, explain
+from csot.clean.explanation import Explanation, find_explanation
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, softmax_rows
@@ -59,11 +59,11 @@ class LinearProbes:
         ]
         judged = stack([probe.logits for probe in probes], evidence, probes[0].noise)
         overlap = measure_overlap(judged.probs, training.seed)
-        judgement = explain(judged.probs, evidence, judged.noise, overlap, training.seed)
-        trusted = trusted_rows(basis, folds, evidence, probes[0], judgement.explanation)
+        explanation = find_explanation(judged.probs, evidence, judged.noise, overlap, training.seed)
+        trusted = trusted_rows(basis, folds, evidence, probes[0], explanation)
         if len(some) < n or not bool(trusted.all()):
             probes = relearn(basis, folds, evidence, probes, trusted, steps=RELEARN_STEPS)
-        return FirstPass(probes, judged, judgement.explanation, trusted)
+        return FirstPass(probes, judged, explanation, trusted)
 
     def members(self, training: TrainingSet, first: FirstPass) -> list[Member]:
         """The probes of the first pass, as members."""

@@ -1,0 +1,111 @@
+"""Which labels to change: the truth is sharper than what annotators perceive, and T is refitted.
+
+    p*(x) = p(x)^power / sum                  the truth
+    T*    = argmax_T  sum_i log sum_k p*_k(x_i) T[k, y_i]            by EM
+    q_k   proportional to  p*_k T*[k, y] w_k                         posterior of the truth
+
+The sharper p*, the more of the disagreement is noise, and T* says by class what a label is still
+worth then: even where the position of a data set (`explanation`) is misjudged, a label is not
+taken for a blind guess. w are the factors of `class_shares`. The power follows the doubt, and
+verified rows choose it by their likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from csot.clean.class_shares import class_factors, reweighted
+from csot.clean.likelihood import Evidence, by_class, posterior, softmax_rows
+from csot.clean.noise_matrix import estimate, first_guess
+
+LEAST_POWER, LARGEST_POWER = 1.25, 4.0
+"""Powers without doubt beyond the least, and from `FULL_DOUBT` on."""
+LEAST_DOUBT = 0.35
+"""Where the clusters say nothing: people tell classes apart a little better than models do."""
+FULL_DOUBT = 0.8
+POWERS = tuple(float(power) for power in np.geomspace(1.0, 12.0, 12))
+"""Among these verified rows choose."""
+POWER_DEVIATION = 0.4
+"""Standard deviation of the prior on the logarithm of the power that they are weighed against."""
+ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The posterior by which labels are changed: power, noise matrix (C, C), factors (C,)."""
+
+    power: float
+    noise: Tensor
+    factors: Tensor
+
+    def posterior(self, probs: Tensor, evidence: Evidence) -> Tensor:
+        """q (N, C) in float64; verified rows are certain."""
+        likelihood = evidence.likelihood(self.noise.double())
+        truth, _ = posterior(sharpen(by_class(probs.double()), self.power), likelihood)
+        weighted = reweighted(truth, self.factors)
+        locked = evidence.verified >= 0
+        if bool(locked.any()):
+            weighted[locked] = likelihood[locked]
+        return weighted
+
+
+def sharpen(probs: Tensor, power: float) -> Tensor:
+    """probs^power, normalised by row."""
+    if power == 1.0:
+        return probs
+    return softmax_rows(power * probs.clamp_min(1e-30).log())
+
+
+def power_at(doubt: float) -> float:
+    """The power for a position on the path of explanations."""
+    share = (doubt - LEAST_DOUBT) / (FULL_DOUBT - LEAST_DOUBT)
+    return LEAST_POWER + min(max(share, 0.0), 1.0) * (LARGEST_POWER - LEAST_POWER)
+
+
+def fit_correction(
+    probs: Tensor, evidence: Evidence, doubt: float, class_prior: Tensor | None = None
+) -> Correction:
+    """Fit T* and the factors to rows (N, C) whose labels count."""
+    power = power_at(doubt)
+    checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
+    if len(checked):
+        power = _power_by_verified(probs, evidence, checked, power)
+    noise = _refitted(probs, evidence, power)
+    plain = Correction(power, noise, probs.new_ones(evidence.n_classes).double())
+    truth = plain.posterior(probs, evidence)
+    factors = class_factors(truth, evidence.given, class_prior)
+    return Correction(power, noise, factors)
+
+
+def _refitted(probs: Tensor, evidence: Evidence, power: float) -> Tensor:
+    """T* for a power."""
+    sharp = sharpen(by_class(probs.float()), power)
+    return estimate(sharp, evidence, first_guess(evidence.n_classes), rounds=ROUNDS)
+
+
+def _power_by_verified(probs: Tensor, evidence: Evidence, checked: Tensor, start: float) -> float:
+    """The power that makes the verified labels (rows `checked`) likeliest, near the first one."""
+    unlocked = Evidence.of_labels(evidence.given, evidence.n_classes)
+    part, verified = unlocked.take(checked), evidence.verified[checked]
+    ones = torch.ones(evidence.n_classes, dtype=torch.float64)
+    scores = []
+    for power in POWERS:
+        # As if nothing were verified: what the rows are scored by must not know their truth.
+        correction = Correction(power, _refitted(probs, unlocked, power), ones)
+        truth = correction.posterior(probs[checked], part)
+        prior = -0.5 * (np.log(power / start) / POWER_DEVIATION) ** 2
+        scores.append(verified_score(truth, verified) + float(prior))
+    return POWERS[int(np.argmax(scores))]
+
+
+def verified_score(truth: Tensor, verified: Tensor) -> float:
+    """Log-likelihood of verified labels (N,) by a posterior (N, C).
+
+    A verified label that the model holds impossible must not decide alone.
+    """
+    likelihood = truth.gather(1, verified[:, None]) * 0.99 + 0.01 / truth.shape[1]
+    return float(likelihood.log().sum())
