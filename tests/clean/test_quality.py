@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from sklearn.datasets import load_breast_cancer, load_digits, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
@@ -114,6 +116,26 @@ def test_wrong_labels_that_depend_on_the_sample_are_found(
     assert low <= wrong.mean() <= high
     # What is flagged is mostly wrong.
     assert wrong[findings["is_label_issue"]].mean() > 0.7
+
+
+def test_predictions_learn_from_the_corrected_labels(tmp_path: Path) -> None:
+    """Only where mistakes depend on the sample; the same after saving."""
+    x, y = digits()
+    cleaner = fitted_to_a_weak_model("tree", 0)
+    model = cleaner.model_
+    assert model.student is not None
+    rows = torch.from_numpy(cleaner.units_(x, np.float64))
+    by_members = model.judgement.explanation.power * model.logits(rows)
+    by_student = model.student(model.scale(rows))
+    np.testing.assert_allclose(model.truth_logits(rows), (by_members + by_student) / 2)
+    shares = cleaner._prior_shift()
+    alone = (by_members + shares).argmax(1).numpy()
+    assert (cleaner.predict(x) == y).mean() > (alone == y).mean()
+    cleaner.save(tmp_path / "cleaner.npz")
+    again = LabelCleaner.load(tmp_path / "cleaner.npz")
+    np.testing.assert_array_equal(again.predict_proba(x), cleaner.predict_proba(x))
+    by_class = LabelCleaner(members=("linear",)).fit(x, corrupt(y, "sym", 0.3))
+    assert by_class.model_.student is None
 
 
 def test_verified_rows_tell_how_much_of_the_noise_depends_on_the_sample() -> None:

@@ -231,10 +231,8 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = validate_data(self, X=X, dtype=[np.float32, np.float64], reset=False)
         with torch.no_grad():
-            logits = self.model_.logits(torch.from_numpy(self.units_(rows, np.float64)))
-            # Of the truth, which is sharper than what annotators perceive.
-            logits = self.model_.judgement.explanation.power * logits + self._prior_shift()
-            probs: npt.NDArray[np.float64] = logits.softmax(1).numpy()
+            logits = self.model_.truth_logits(torch.from_numpy(self.units_(rows, np.float64)))
+            probs: npt.NDArray[np.float64] = (logits + self._prior_shift()).softmax(1).numpy()
         return probs
 
     @also_called(features="X")

@@ -45,6 +45,11 @@ class Folds:
         fold[order] = torch.arange(len(labels)) % n_folds
         return Folds(fold, n_folds)
 
+    @staticmethod
+    def nothing_held_out(n_rows: int) -> Folds:
+        """One model, which all rows train."""
+        return Folds(torch.full((n_rows,), -1), 1)
+
     def take(self, rows: Tensor) -> Folds:
         """The folds of some of the rows."""
         return Folds(self.fold[rows], self.n_folds)

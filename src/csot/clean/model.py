@@ -6,6 +6,8 @@
 2. Members Z_m, cross-fitted on this same likelihood: ridge probes, CSOT rounds, for small data
    Fourier features, a small network. For the rows of small data also the votes of their neighbours.
 3. The judge (`stacking`) weighs them and fits T by the held-out likelihood of the given labels.
+4. For predictions, where members have learned mistakes that T does not know: a probe that trains
+   once more, on the labels as corrected.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import torch
 from torch import Tensor
 
 from csot._core.array_types import Ints
+from csot.clean.correction import LEAST_DOUBT
 from csot.clean.explanation import ChosenExplanation, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
@@ -25,9 +28,15 @@ from csot.clean.likelihood import Evidence, log_probs
 from csot.clean.members.csot import CsotFit, CsotRounds, Round
 from csot.clean.members.fourier import FourierProbes
 from csot.clean.members.linear import LinearProbes
-from csot.clean.members.member import Learner, Member, MemberPredictor, TrainingSet
+from csot.clean.members.member import (
+    FirstPass,
+    Learner,
+    Member,
+    MemberPredictor,
+    TrainingSet,
+)
 from csot.clean.members.neighbour_votes import NeighbourVotes
-from csot.clean.members.probe import first_noise, probe_path
+from csot.clean.members.probe import ProbePredictor, first_noise, fit_probes, probe_path
 from csot.clean.members.small_network import NetworkMember
 from csot.clean.overlap import measure_overlap
 from csot.clean.stacking import Stack, information, stack
@@ -35,6 +44,9 @@ from csot.clean.stacking import Stack, information, stack
 SAMPLE = 5_000
 """Rows on which the first noise matrix is found."""
 
+CONFIDENT = 0.8
+"""Posterior of a row from which the model for predictions learns its corrected label."""
+STUDENT_STEPS = 30
 INFORMATIVE = 4.0
 """Standard errors by which held-out labels must be better predicted than by their frequencies."""
 NOISE_MATRIX, JUDGE = "noise matrix", "judge"
@@ -84,6 +96,8 @@ class FittedModel:
     rounds: list[Round]
     scale: Scale
     predictors: list[tuple[float, MemberPredictor]]
+    student: MemberPredictor | None
+    """Trained on the corrected labels; predicts the truth."""
     rows: Tensor
     """Coordinates of the training rows on principal axes, for distances."""
     basis: Basis
@@ -94,7 +108,15 @@ class FittedModel:
 
     def logits(self, features: Tensor) -> Tensor:
         """Logits of the perceived class of new rows, under the class prior of the training rows."""
+        return self._logits(self.scale(features))
+
+    def truth_logits(self, features: Tensor) -> Tensor:
+        """Logits of the true class, which is sharper than what annotators perceive."""
         rows = self.scale(features)
+        by_members = self.judgement.explanation.power * self._logits(rows)
+        return by_members if self.student is None else (by_members + self.student(rows)) / 2
+
+    def _logits(self, rows: Tensor) -> Tensor:
         total = rows.new_zeros(len(rows), len(self.noise))
         for weight, predictor in self.predictors:
             total = total + weight * predictor(rows)
@@ -165,6 +187,7 @@ def fit_model(
             for member, weight in zip(fitted, own.weights, strict=True)
             if float(weight) > 0 and member.predictor is not None
         ],
+        student=_student(training, first, verdict),
         rows=basis.row_coordinates,
         basis=training.light,
     )
@@ -197,6 +220,32 @@ def _verdict(
         judgement = judgement.believing_labels(noise)
     truth, own = judgement.judge(final.probs, evidence)
     return Verdict(truth, own, judgement, noise, informative)
+
+
+def _student(training: TrainingSet, first: FirstPass, verdict: Verdict) -> MemberPredictor | None:
+    """A probe trained on the corrected labels of the rows whose truth is nearly certain.
+
+    None without evidence that more is wrong than T knows: the members have then learned nothing
+    that would have to be unlearned.
+    """
+    if not verdict.informative or verdict.judgement.explanation.doubt <= LEAST_DOUBT:
+        return None
+    confidence, corrected = verdict.truth.max(1)
+    known = Evidence.of_labels(
+        torch.where(confidence >= CONFIDENT, corrected, -1), training.evidence.n_classes
+    )
+    if len(torch.unique(known.given)) < 3:  # one class, or none, beside the rows left out
+        return None
+    probe = first.probes[0]
+    weights = fit_probes(
+        training.basis,
+        Folds.nothing_held_out(len(known)),
+        known.likelihood(torch.eye(known.n_classes)),
+        probe.ridge,
+        probe.weights.mean(1, keepdim=True),
+        steps=STUDENT_STEPS,
+    )
+    return ProbePredictor(training.light, weights[:, 0])
 
 
 def _weigh(

@@ -276,7 +276,7 @@ def _check(state: dict[str, Any]) -> None:
     zeros = np.zeros((1, state["n_features_in_"]))
     with torch.no_grad():
         rows = torch.from_numpy(units(zeros, np.float64))
-        logits = model.logits(rows)
+        logits = model.truth_logits(rows)
         misfit = state["class_distances_"].misfits(model.coordinates(rows).numpy())
     explanation, correction = model.judgement.explanation, model.judgement.correction
     if explanation.factors is None:
