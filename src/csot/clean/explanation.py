@@ -46,7 +46,6 @@ from csot.clean.correction import (
     Correction,
     fit_correction,
     sharpen,
-    verified_score,
 )
 from csot.clean.likelihood import Evidence, by_class, posterior
 from csot.clean.noise_rate_interval import (
@@ -354,7 +353,9 @@ def _scores_by_verified(
     scores = []
     for explanation in explanations:
         truth = explanation.posterior(probs, unlocked)
-        scores.append(verified_score(truth, checked.verified))
+        # A verified label that the model holds impossible must not decide alone.
+        likelihood = truth.gather(1, checked.verified[:, None]) * 0.99 + 0.01 / truth.shape[1]
+        scores.append(float(likelihood.log().sum()))
     return np.asarray(scores)
 
 
