@@ -8,8 +8,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 # The same examples every time: a red test is a change's fault, not chance's.
@@ -19,6 +21,10 @@ settings.load_profile("repeatable")
 # What is imported and collected stays until the end: millions of objects, among which Python would
 # look for garbage again and again.
 gc.disable()
+
+# `CliRunner.invoke` reads the signatures of all commands anew each time, where a program reads them
+# once; the many tests that run a command would spend longer on that than on most of the commands.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 # Where nothing is compiled yet, two workers that import the same in the same order compile all of
 # it twice. So every other one begins with what torch, with which its fellow begins, does not need.
