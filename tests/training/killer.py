@@ -27,6 +27,11 @@ from typer.testing import CliRunner
 import csot.cli.app
 import csot.cli.train
 import csot.training.train
+from csot.ot.inner import newton_choice
+
+SLOW = ("lightning_fabric", "matplotlib.backends.backend_agg", "sklearn.model_selection")
+"""Imported before the first life, so that it and this process do not import them one after the
+other."""
 
 
 def doomed(real: Callable[..., Any], count: int) -> Callable[..., Any]:
@@ -82,6 +87,9 @@ def kill(child: int, checkpoint: Path, seconds: float) -> None:
 def main() -> None:
     folder, lives, seconds, *arguments = sys.argv[1:]
     modules = Path(folder) / "modules"
+    for name in SLOW:
+        importlib.import_module(name)
+    newton_choice.is_available()  # loads what is compiled, which each life would do
     ends = [ended(born([*arguments, "--out", f"{folder}/whole"], modules=modules))]
     import_all(modules)
     killed = [*arguments, "--out", f"{folder}/killed", "--resume"]
