@@ -8,9 +8,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 
 import pytest
-from hypothesis import settings
+import typer.testing
+from hypothesis import find, settings
+from hypothesis.strategies import integers
 
 # The same examples every time: a red test is a change's fault, not chance's.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -19,6 +22,10 @@ settings.load_profile("repeatable")
 # What is imported and collected stays until the end: millions of objects, among which Python would
 # look for garbage again and again.
 gc.disable()
+
+# `CliRunner.invoke` reads the signatures of all commands anew each time, where a program reads them
+# once; the many tests that run a command would spend longer on that than on most of the commands.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 # Where nothing is compiled yet, two workers that import the same in the same order compile all of
 # it twice. So every other one begins with what torch, with which its fellow begins, does not need.
@@ -30,8 +37,18 @@ if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
+    # With its first example Hypothesis registers its random generator, and old versions warn if
+    # they find nothing that refers to it: they do not find what is frozen.
+    find(integers(), lambda _: True)
     gc.freeze()
+    gc.callbacks.append(_freeze_what_stays)
     gc.enable()
+
+
+def _freeze_what_stays(phase: str, info: dict[str, int]) -> None:
+    """What outlives a full collection is mostly what tests have imported: it is searched once."""
+    if phase == "stop" and info["generation"] == 2:
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

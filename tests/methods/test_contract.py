@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,12 +16,12 @@ import pytest
 import torch
 from filelock import FileLock
 
+import forks
 from csot.data.datasets.core.dataset_registry import TrainingData
 from csot.data.datasets.digits import read_digits
 from csot.data.noise import parse_noise
 from csot.methods import find_method, method_names
 from csot.methods.core.contract import Judgement
-from csot.ot.inner import newton_choice
 from csot.training.checkpoint import Checkpoints
 from csot.training.loop import Finished, run_loop
 from csot.training.presets import make_config
@@ -194,7 +191,7 @@ def test_says_what_it_is() -> None:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, float | None]]]:
-    """What two processes make of every method, one after the other: both run this file's `main`.
+    """What two processes make of every method, one after the other: both run `main`.
 
     One worker of pytest asks them, and the others wait for its answer.
     """
@@ -212,19 +209,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str,
 
 
 def _ask_two_processes(folder: Path) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    # Tests import one another by name, as pytest's `pythonpath` lets them.
-    paths = [str(Path(__file__).parents[1]), *sys.path]
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    done = subprocess.run(
-        [sys.executable, __file__, str(folder)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    """What torchrun tells its processes, to forks that have imported the packages."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    logs = [folder / f"{rank}.log" for rank in range(2)]
+    ranks = [forks.started(main, folder, rank, port, log=log) for rank, log in enumerate(logs)]
+    assert forks.finished(ranks) == [0, 0], "".join(log.read_text()[-3000:] for log in logs)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -240,44 +231,22 @@ def test_two_processes_equal_one(
             assert other[key] == pytest.approx(value, abs=1e-4), (key, record["epoch"])
 
 
-def main(folder: Path) -> None:
-    torch.set_num_threads(1)
+def main(folder: Path, rank: int, port: int) -> None:
+    """One of two processes: trains by every method."""
+    told = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "WORLD_SIZE": 2,
+        "LOCAL_WORLD_SIZE": 2,
+        "GROUP_RANK": 0,
+        "TORCHELASTIC_RUN_ID": "contract",
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+    }
+    os.environ.update({name: str(value) for name, value in told.items()})
     histories = {}
     for name in NAMES:
         finished = train(name, digits(), folder / name)
         histories[name] = numbers(finished)
     if finished.is_first:
         (folder / "history.json").write_text(json.dumps(histories))
-
-
-def launch(processes: int) -> None:
-    """What torchrun tells its processes, to forks of this one: the packages are imported once."""
-    # What training imports as it starts is half of what these short runs take.
-    importlib.import_module("lightning_fabric")
-    newton_choice.is_available()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-        "WORLD_SIZE": processes,
-        "LOCAL_WORLD_SIZE": processes,
-        "GROUP_RANK": 0,
-        "TORCHELASTIC_RUN_ID": "contract",
-    }
-    started = []
-    for rank in range(processes):
-        child = os.fork()
-        if child == 0:
-            told = {**common, "RANK": rank, "LOCAL_RANK": rank}
-            os.environ.update({name: str(value) for name, value in told.items()})
-            main(Path(sys.argv[1]))
-            os._exit(0)
-        started.append(child)
-    ends = [os.waitpid(child, 0)[1] for child in started]
-    sys.exit(any(ends))
-
-
-if __name__ == "__main__":
-    launch(2)

@@ -6,8 +6,6 @@ import pytest
 
 from csot.ot.inner import newton_choice as compiled
 
-NUMBA = compiled.is_available()
-
 
 @pytest.fixture(autouse=True, params=["compiled", "torch"])
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -18,7 +16,13 @@ def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
+@pytest.fixture(scope="session")
+def numba_works() -> bool:
+    """Asked by a test, not as tests are collected: each worker of pytest would compile at once."""
+    return compiled.is_available()
+
+
 @pytest.fixture
-def methods(loops: str) -> tuple[str, ...]:
+def methods(numba_works: bool, loops: str) -> tuple[str, ...]:
     """The inner methods to try. What is compiled is Newton's alone: the others run once."""
-    return ("newton",) if NUMBA and loops == "torch" else ("newton", "scaling", "dykstra")
+    return ("newton",) if numba_works and loops == "torch" else ("newton", "scaling", "dykstra")

@@ -133,7 +133,8 @@ def test_objective_never_rises(coherence: float) -> None:
         max_outer=200,
     )
     assert plan.converged
-    assert np.diff(plan.objective_trace).max() <= 1e-12
+    trace = plan.objective_trace
+    assert np.diff(trace).max() <= 1e-13 * np.abs(trace).max(), "but for rounding"
     similarity = reference.cosine_similarity(case.features)
     assert plan.objective == pytest.approx(
         reference.objective(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 import csot
+import forks
 from csot.ot.coherence.cosine import CosineCoherence
 from csot.ot.coherence.terms import Terms
 from csot.ot.execution import Execution, Shards
@@ -97,8 +97,7 @@ def _work(rank: int, folder: str) -> None:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each process got, by its rank."""
     folder = tmp_path_factory.mktemp("shards")
-    # A server imports the packages once, and its forks are the processes.
-    multiprocessing.set_forkserver_preload(["csot.ot.solve", "torch.distributed"])
+    forks.preload()
     mp.start_processes(_work, args=(str(folder),), nprocs=3, start_method="forkserver")
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(3)]
 

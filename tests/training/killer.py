@@ -1,11 +1,11 @@
-"""Trains, is killed, goes on, again and again. A script: killer.py FOLDER LIVES SECONDS ARGUMENT...
+"""Trains, is killed, goes on, again and again.
 
-FOLDER/whole is trained undisturbed. FOLDER/killed has as many lives as LIVES says, such as
+FOLDER/whole is trained undisturbed. FOLDER/killed has as many lives as `lives` says, such as
 `replace:3,fsync:7`: a life kills itself with SIGKILL at that call of `os.replace` or `os.fsync`, of
 which a checkpoint takes several, so the kill comes before, between and after its files. Two more
 lives are left in peace: one that finishes, and one that has nothing left to do.
 
-FOLDER/outside is killed by another process, this one, SECONDS after its first checkpoint; what it
+FOLDER/outside is killed by another process, this one, `seconds` after its first checkpoint; what it
 leaves is copied to FOLDER/left, and a second life finishes it.
 
 Each life is a fork of this process, so that the packages are imported once.
@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 import csot.cli.app
 import csot.cli.train
 import csot.training.train
+from csot.ot.inner import newton_choice
 
 
 def doomed(real: Callable[..., Any], count: int) -> Callable[..., Any]:
@@ -79,21 +80,18 @@ def kill(child: int, checkpoint: Path, seconds: float) -> None:
     os.kill(child, signal.SIGKILL)
 
 
-def main() -> None:
-    folder, lives, seconds, *arguments = sys.argv[1:]
+def live_and_die(folder: str, lives: str, seconds: float, arguments: list[str]) -> None:
+    """Writes how each life ended to FOLDER/ends."""
     modules = Path(folder) / "modules"
+    newton_choice.is_available()  # loads what is compiled, which each life would do
     ends = [ended(born([*arguments, "--out", f"{folder}/whole"], modules=modules))]
     import_all(modules)
     killed = [*arguments, "--out", f"{folder}/killed", "--resume"]
     ends += [ended(born(killed, end)) for end in [*lives.split(","), None, None]]
     outside = [*arguments, "--out", f"{folder}/outside", "--resume"]
     child = born(outside)
-    kill(child, Path(folder, "outside/checkpoints/last.json"), float(seconds))
+    kill(child, Path(folder, "outside/checkpoints/last.json"), seconds)
     ends.append(ended(child))
     shutil.copytree(f"{folder}/outside/checkpoints", f"{folder}/left")
     ends.append(ended(born(outside)))
-    print("ENDS", *ends)
-
-
-if __name__ == "__main__":
-    main()
+    Path(folder, "ends").write_text(" ".join(map(str, ends)))

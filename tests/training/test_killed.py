@@ -6,14 +6,14 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import forks
 from csot.training.checkpoint import Checkpoints
-from training.quick import DIGITS, SOURCE, assert_same_run
+from training.killer import live_and_die
+from training.quick import DIGITS, assert_same_run
 
 ARGUMENTS = (*DIGITS, "--set=epochs=6", "--quiet")
 # A life begins with two renames and four syncs, for the marker (if there is none) and the
@@ -27,22 +27,19 @@ LIVES = (
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    script = Path(__file__).parent / "killer.py"
     moment = random.Random(int.from_bytes(os.urandom(4), "big")).uniform(0, 0.4)
-    result = subprocess.run(
-        [sys.executable, script, folder, LIVES, str(moment), *ARGUMENTS],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
-        check=False,
+    log = folder / "log"
+    arguments = (str(folder), LIVES, moment, list(ARGUMENTS))
+    assert forks.finished([forks.started(live_and_die, *arguments, log=log)]) == [0], (
+        log.read_text()
     )
-    ends = [int(end) for end in result.stdout.partition("ENDS")[2].split()]
-    *chosen, outside, resumed = ends or [None, None]
+    ends = [int(end) for end in (folder / "ends").read_text().split()]
+    *chosen, outside, resumed = ends
     wanted = [0, *[-signal.SIGKILL] * len(LIVES.split(",")), 0, 0]
-    assert chosen == wanted, result.stdout + result.stderr
+    assert chosen == wanted, log.read_text()
     # It may have been quicker than the kill.
-    assert outside in (-signal.SIGKILL, 0), result.stdout + result.stderr
-    assert resumed == 0, result.stdout + result.stderr
+    assert outside in (-signal.SIGKILL, 0), log.read_text()
+    assert resumed == 0, log.read_text()
     return folder
 
 

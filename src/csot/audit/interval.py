@@ -34,7 +34,8 @@ from csot._core.array_types import Floats
 from csot.runs.noise import Z
 
 LEVEL = 0.95
-BISECTIONS = 48
+SECTIONS, ROUNDS = 16, 12
+"""Parts of an interval that are tried at once, and how often: 16**12 = 2**48, as 48 bisections."""
 
 
 @dataclass(frozen=True)
@@ -92,41 +93,47 @@ def _limits(share: Floats, n: Floats, weight: Floats, critical: float) -> tuple[
 
     p(theta) is followed by its Lagrange multiplier, exp(t) towards the lowest and -exp(t) towards
     the highest: theta moves away from the estimate, and both statistics grow, as t does. Both ends
-    are bisected at once, one per row.
+    are searched at once, one per row, each at all the borders between the sections: NumPy takes
+    hardly longer for these few numbers than for one.
     """
-    scale, side = n / weight, np.array([[1.0], [-1.0]])
-    low = np.full((2, 1), np.log(1e-9 * scale.min()))
-    high = np.full((2, 1), np.log(1e12 * scale.max()))
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        p = _constrained(share, n, weight, side * np.exp(middle))
-        accepted = _smaller_statistic(share, p, n, weight) <= critical
-        low, high = np.where(accepted, middle, low), np.where(accepted, high, middle)
-    lowest, highest = _constrained(share, n, weight, side * np.exp(low)) @ weight
+    scale, side = n / weight, np.array([1.0, -1.0])[:, None, None]
+    low = np.full(2, np.log(1e-9 * scale.min()))
+    high = np.full(2, np.log(1e12 * scale.max()))
+    ends, parts = np.arange(2), np.linspace(0.0, 1.0, SECTIONS + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(ROUNDS):
+            borders = low[:, None] + (high - low)[:, None] * parts
+            p = _constrained(share, n, weight, side * np.exp(borders[:, 1:-1, None]))
+            rejected = _smaller_statistic(share, p, n, weight) > critical
+            first = np.where(rejected.any(1), rejected.argmax(1), SECTIONS - 1)
+            low, high = borders[ends, first], borders[ends, first + 1]
+        p = _constrained(share, n, weight, side * np.exp(low)[:, None, None])
+    lowest, highest = p[:, 0] @ weight
     return float(lowest), float(highest)
 
 
 def _constrained(share: Floats, n: Floats, weight: Floats, multiplier: Floats) -> Floats:
-    """The root in [0, 1] of x / p - (n - x) / (1 - p) = multiplier * weight, (2, H) by stratum."""
+    """The root in [0, 1] of x / p - (n - x) / (1 - p) = multiplier * weight.
+
+    (2, T, H) for multipliers (2, T, 1).
+    """
     x, pull = share * n, multiplier * weight
     total = n + pull
     root = np.sqrt(np.maximum(total**2 - 4 * pull * x, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Of the two forms of the root, the one that subtracts nothing.
-        p = np.where(total > 0, 2 * x / (total + root), (total - root) / (2 * pull))
+    # Of the two forms of the root, the one that subtracts nothing.
+    p = np.where(total > 0, 2 * x / (total + root), (total - root) / (2 * pull))
     return np.minimum(np.maximum(p, 0.0), 1.0)
 
 
 def _smaller_statistic(share: Floats, p: Floats, n: Floats, weight: Floats) -> Floats:
-    """The smaller of score and likelihood-ratio statistic, (2, 1) for shares p (2, H)."""
+    """The smaller of score and likelihood-ratio statistic, (2, T) for shares p (2, T, H)."""
     distance = ((share - p) @ weight) ** 2
-    variance = (weight**2 * p * (1 - p) / n).sum(1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        score = np.where(variance > 0, distance / variance, np.inf)
+    variance = (p * (1 - p)) @ (weight**2 / n)
+    score = np.where(variance > 0, distance / variance, np.inf)
     gain = _x_log_y(share, share / np.maximum(p, 1e-300))
     gain += _x_log_y(1 - share, (1 - share) / np.maximum(1 - p, 1e-300))
     found: Floats = np.where(distance == 0, 0.0, np.minimum(score, 2 * gain @ n))
-    return found[:, None]
+    return found
 
 
 def _x_log_y(x: Floats, y: Floats) -> Floats:

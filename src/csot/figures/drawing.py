@@ -99,7 +99,7 @@ class Drawing:
         written = []
         with rc_context(find_theme(theme).rc()), warnings.catch_warnings():
             # A name in a script that the font lacks is drawn as boxes; the CSV has it as it is.
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            warnings.filterwarnings("ignore", r"Glyph .* missing from (current )?font")
             for kind in formats:
                 written.append(folder / f"{self.name}{'-dark' if theme == 'dark' else ''}.{kind}")
                 # Without a date the same numbers give the same file.

@@ -21,6 +21,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,15 +104,19 @@ def check_held_out(probs: Tensor, labels: Tensor, generator: torch.Generator) ->
 
 def permutation_p_value(probs: Tensor, labels: Tensor, generator: torch.Generator) -> float:
     """(1 + number of random orders whose labels are as probable) / (1 + number of orders)."""
-    units = (probs.double() * UNITS).round().long()
-    observed = int(units.gather(1, labels[:, None]).sum())
+    units = (probs.double() * UNITS).round().long().numpy()
+    given = labels.numpy()
     # Of row i and label k at place i C + k.
-    first = torch.arange(len(labels)) * units.shape[1]
+    first = np.arange(len(given)) * units.shape[1]
+    observed = units.take(first + given).sum()
+    # NumPy shuffles in a third of the time that sorting random numbers takes.
+    rng = np.random.default_rng(int(torch.randint(2**63 - 1, (1,), generator=generator)))
     as_many, done = 1, 0
     while done < PERMUTATIONS:
-        size = min(PERMUTATIONS - done, max(1, CHUNK // len(labels)))
-        shuffled = labels[torch.rand(size, len(labels), generator=generator).argsort(1)]
-        as_many += int((units.take(first + shuffled).sum(1) >= observed).sum())
+        size = min(PERMUTATIONS - done, max(1, CHUNK // len(given)))
+        shuffled = rng.permuted(np.broadcast_to(given, (size, len(given))), axis=1)
+        shuffled += first
+        as_many += int((units.take(shuffled).sum(1) >= observed).sum())
         done += size
     return as_many / (1 + PERMUTATIONS)
 

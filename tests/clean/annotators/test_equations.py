@@ -69,7 +69,7 @@ def test_matrices_of_habits() -> None:
     totals = pairs.sum_annotators(counts)
     means = fast.pair_means(common, habits, pairs)
     strength = fast.best_strength(counts, totals, means)
-    assert strength == oracle.own_strength(dense(counts, pairs), expected)
+    assert strength == pytest.approx(oracle.own_strength(dense(counts, pairs), expected), rel=TIGHT)
     made = fast.Confusions(common, habits, fast.Strengths(1.0, 30.0), counts, totals, pairs)
     n = dense(counts, pairs)
     matrices = (n + 30 * expected) / (n.sum(2, keepdims=True) + 30)

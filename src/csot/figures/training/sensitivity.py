@@ -85,10 +85,12 @@ def _paint(tables: Tables, theme: Theme) -> Figure:
     figure = new_figure(COLUMN, 2.4)
     axis = figure.subplots()
     for number, (noise, mine) in enumerate(table.groupby("noise", sort=False)):
+        # Lists: old versions of matplotlib take a column or an array of one number for a number.
+        below, above = (mine["mean"] - mine["low"]).tolist(), (mine["high"] - mine["mean"]).tolist()
         axis.errorbar(
             mine[setting].to_numpy(),
             mine["mean"].to_numpy(),
-            yerr=[mine["mean"] - mine["low"], mine["high"] - mine["mean"]],
+            yerr=[below, above],
             color=theme.colour(number),
             ls=DASHES[number % len(DASHES)],
             marker="o",

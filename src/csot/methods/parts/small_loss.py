@@ -19,8 +19,6 @@ from __future__ import annotations
 import warnings
 
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 from torch import Tensor, nn
 
 from csot._core.ranks import Ranks
@@ -32,6 +30,10 @@ def small_loss_posterior(losses: Tensor, seed: int) -> Tensor:
 
     Losses are scaled to [0, 1] first. Settings are those of DivideMix.
     """
+    # Most methods share this module but not the mixture: heavy imports are deferred.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+
     low, high = losses.min(), losses.max()
     if not bool(high > low):
         return torch.full_like(losses, 0.5)
