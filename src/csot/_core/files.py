@@ -14,7 +14,7 @@ import stat
 import sys
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -157,6 +157,18 @@ def read_member(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[
             array: npt.NDArray[Any] = npy_format.read_array(file, allow_pickle=False)
         _check_text(array)
         return array
+
+
+def write_npz(file: BinaryIO, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """As `numpy.savez`, but never a pickle.
+
+    `savez` of NumPy 2.0 and before takes `allow_pickle` for the name of one more array, and none
+    takes an array with the name `file`.
+    """
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy_format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def is_of_objects(error: BaseException) -> bool:

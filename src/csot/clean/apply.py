@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from csot._core.files import atomic_path, refuse_overlap
+from csot._core.files import atomic_path, refuse_overlap, write_npz
 from csot.data import Columns, DataError, LabelledData, read_data
 from csot.data.readers.arrays import ALIASES, load_arrays
 from csot.data.readers.read_data import is_frame
@@ -285,4 +285,4 @@ def _write_arrays(
             np.save(place / f"{name}.npy", array, allow_pickle=False)
     else:
         with open(place, "wb") as file:
-            np.savez(file, allow_pickle=False, **result)
+            write_npz(file, result)

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from csot._core.errors import FileError, clip, reason
-from csot._core.files import atomic_write, open_zip, read_member
+from csot._core.files import atomic_write, open_zip, read_member, write_npz
 from csot.clean.correction import Correction
 from csot.clean.explanation import ChosenExplanation, Explanation
 from csot.clean.features import Basis, Units
@@ -44,7 +44,7 @@ def write_archive(path: Path, kind: str, version: int, value: Any, types: Types)
     tree = {"kind": kind, "version": version, "value": packer.pack(value, kind)}
     header = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
     with atomic_write(path) as file:
-        np.savez(file, allow_pickle=False, **{HEADER: header}, **packer.arrays)
+        write_npz(file, {HEADER: header, **packer.arrays})
 
 
 def read_archive(path: Path, kind: str, version: int, types: Types) -> Any:

@@ -48,11 +48,13 @@ class StageProgress:
         )
 
     def __enter__(self) -> StageProgress:
-        self._progress.start()
+        if not self._progress.disable:
+            self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> Literal[False]:
-        self._progress.stop()
+        if not self._progress.disable:  # rich prints an empty line where nothing was shown
+            self._progress.stop()
         return False
 
 
