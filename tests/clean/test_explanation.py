@@ -202,12 +202,11 @@ def test_labels_are_scored_by_the_explanation_and_changed_by_the_correction() ->
     problem = make_problem(1000, 4, seed=2, error=0.02, missing=0.1)
     judgement = judge(problem)
     probs = torch.from_numpy(problem.probs)
-    truth, own = judgement.judge(probs, problem.evidence)
-    changed = judgement.correction.posterior(probs, problem.evidence)
-    np.testing.assert_array_equal(truth, changed)
-    labelled = problem.given >= 0
-    scored = problem.posterior(judgement.explanation)[labelled, problem.given[labelled]]
-    np.testing.assert_array_equal(own.numpy()[labelled], scored)
+    judged = judgement.judge(probs, problem.evidence)
+    changes = judgement.correction.posterior(probs, problem.evidence)
+    np.testing.assert_array_equal(judged.corrected, changes.argmax(1))
+    np.testing.assert_array_equal(judged.confidence, changes.amax(1))
+    np.testing.assert_array_equal(judged.posterior, problem.posterior(judgement.explanation))
     # The position alone, as members are told it, is the same one.
     tensors = probs, problem.evidence, torch.from_numpy(problem.noise), problem.overlap
     alone = find_explanation(*tensors)
@@ -237,9 +236,17 @@ def test_a_known_class_prior_is_met(trusted: bool) -> None:
 def test_where_the_features_say_nothing_the_labels_are_believed() -> None:
     problem = make_problem(200, 3, seed=0, missing=0.0)
     judgement = judge(problem).believing_labels(torch.eye(3))
-    truth, own = judgement.judge(torch.from_numpy(problem.probs), problem.evidence)
-    np.testing.assert_array_equal(truth.argmax(1), problem.given)
-    np.testing.assert_allclose(own, 1.0)
+    judged = judgement.judge(torch.from_numpy(problem.probs), problem.evidence)
+    np.testing.assert_array_equal(judged.corrected, problem.given)
+    np.testing.assert_array_equal(judged.posterior, np.eye(3)[problem.given])
+
+
+def test_a_tie_does_not_change_a_label() -> None:
+    problem = make_problem(50, 4, seed=0, missing=0.1)
+    judgement = judge(problem).believing_labels(torch.full((4, 4), 0.25))
+    judged = judgement.judge(torch.full((50, 4), 0.25), problem.evidence)
+    expected = np.where(problem.given >= 0, problem.given, 0)
+    np.testing.assert_array_equal(judged.corrected, expected)
 
 
 # Invariances --------------------------------------------------------------------------------------

@@ -114,6 +114,9 @@ def test_wrong_labels_that_depend_on_the_sample_are_found(
     assert average_precision_score(wrong, 1 - findings["label_score"]) > order
     low, high = cleaner.noise_rate_interval_
     assert low <= wrong.mean() <= high
+    # Confidence means what it says, as far as that can be known.
+    right = (findings["corrected_label"] == y).mean()
+    assert abs(findings["confidence"].mean() - right) < 0.1
     # What is flagged is mostly wrong.
     assert wrong[findings["is_label_issue"]].mean() > 0.7
 

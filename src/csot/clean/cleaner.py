@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_limits
 from csot._core.threads import threads_for
 from csot.clean.cleaner_settings import also_called, check_settings, log_prior_ratio, seed_of
 from csot.clean.duplicates import Duplicates, find_duplicates
-from csot.clean.explanation import rate_of_new_rows
 from csot.clean.features import Units
 from csot.clean.folds import check_groups, encode_groups, join_groups
 from csot.clean.inputs import (
@@ -43,6 +42,7 @@ from csot.clean.verdicts import (
     Rules,
     describe_disagreement,
     make_findings,
+    rate_of_new_rows,
     warn_of_disagreement,
 )
 from csot.runs.findings import GIVEN, NOTE, VERIFIED
@@ -274,11 +274,11 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             features = torch.from_numpy(self.units_(rows, np.float64))
             probs = model.logits(features).softmax(1)
             interval = rate_of_new_rows(model.judgement.explanation, probs, evidence)
-            truth, own = model.judgement.judge(probs, evidence)
+            found = model.judgement.judge(probs, evidence)
             judged = replace(
                 model,
-                posterior=truth,
-                own=own,
+                posterior=found.posterior,
+                corrected=found.corrected,
                 probs=probs,
                 rows=model.coordinates(features),
                 rounds=[],
@@ -361,15 +361,15 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         locked: npt.NDArray[np.int64],
         index: pd.Index[Any],
     ) -> None:
-        truth, own = model.posterior.numpy(), model.own.numpy()
-        labelled = encoded.index >= 0
+        truth, labelled = model.posterior.numpy(), encoded.index >= 0
+        own = truth[labelled, encoded.index[labelled]]
         misfit = self.class_distances_.misfits(model.rows.numpy())
         self.model_ = model
         self.posterior_ = truth.astype(np.float32)
         self.informative_ = model.informative
         self.findings_ = make_findings(
             truth,
-            own,
+            model.corrected.numpy(),
             model.probs.numpy(),
             encoded,
             locked,
@@ -378,7 +378,7 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.rules_,
             model.informative,
         )
-        self.noise_rate_ = float(1 - own[labelled].mean()) if labelled.any() else 0.0
+        self.noise_rate_ = float(1 - own.mean()) if labelled.any() else 0.0
         low, high = model.judgement.noise_rate_interval
         self.noise_rate_interval_ = (min(low, self.noise_rate_), max(high, self.noise_rate_))
         self.doubt_ = model.judgement.explanation.doubt

@@ -192,6 +192,21 @@ class Path:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What is said of rows: corrected labels (N,), and the posterior of the truth (N, C).
+
+    The posterior is that of the explanation, whose probabilities are calibrated. The correction
+    decides better which label to change and is too sure of it: `confidence` (N,) in its own choice
+    and its class `shares` (C,) serve only for training once more.
+    """
+
+    corrected: Tensor
+    confidence: Tensor
+    shares: Tensor
+    posterior: Tensor
+
+
+@dataclass(frozen=True)
 class ChosenExplanation:
     """The explanation chosen, the overlap it rests on and the interval of the noise rate."""
 
@@ -214,11 +229,15 @@ class ChosenExplanation:
             possible=[(1.0, plain)],
         )
 
-    def judge(self, probs: Tensor, evidence: Evidence) -> tuple[Tensor, Tensor]:
-        """Posterior of the truth (N, C) for changes, and chances (N,) that the labels are right."""
-        truth = self.correction.posterior(probs, evidence)
-        own = self.explanation.posterior(probs, evidence)
-        return truth, own.gather(1, evidence.given.clamp(min=0)[:, None])[:, 0]
+    def judge(self, probs: Tensor, evidence: Evidence) -> Judged:
+        """Judge rows (N, C): labels by the correction, their chances by the explanation."""
+        chances = self.correction.posterior(probs, evidence)
+        confidence, best = chances.max(1)
+        # A tie does not change a label.
+        kept = chances.gather(1, evidence.given.clamp(min=0)[:, None])[:, 0] >= confidence
+        corrected = torch.where(kept & (evidence.given >= 0), evidence.given, best)
+        posterior = self.explanation.posterior(probs, evidence)
+        return Judged(corrected, confidence, chances.mean(0), posterior)
 
 
 def explain(
@@ -373,21 +392,3 @@ def own_posterior(explanation: Explanation, probs: Tensor, evidence: Evidence) -
     unlocked = Evidence.of_labels(evidence.given, evidence.n_classes)
     own = explanation.posterior(probs, unlocked).gather(1, evidence.given.clamp(min=0)[:, None])
     return torch.where(evidence.given >= 0, own[:, 0], 1.0)
-
-
-def rate_of_new_rows(
-    explanation: Explanation, probs: Tensor, evidence: Evidence
-) -> tuple[float, float]:
-    """Interval of the noise rate of rows that the explanation was not chosen on.
-
-    As for a data set without verified rows: from all overlap being real to labels that tell
-    nothing beyond the features.
-    """
-    labelled = evidence.given >= 0
-    part, wide = evidence.take(labelled), probs[labelled].double()
-    plain = Explanation(0.0, 1.0, 0.0, explanation.noise)
-    candidates = [plain.posterior(wide, part), explanation.posterior(wide, part), wide]
-    rates = [
-        1 - float(q.gather(1, part.given[:, None]).mean()) if len(q) else 0.0 for q in candidates
-    ]
-    return widened(min(rates), max(rates), max(len(part), 1))

@@ -149,11 +149,11 @@ def _by_probabilities(
     with torch.inference_mode():
         logs = log_probs(by_class(torch.from_numpy(probs)))
         judgement, perceived = _judge(logs, evidence, seed)
-        truth, own = judgement.judge(perceived, evidence)
+        judged = judgement.judge(perceived, evidence)
         rules = Rules.of(judgement, perceived, evidence)
     findings = make_findings(
-        truth.numpy(),
-        own.numpy(),
+        judged.posterior.numpy(),
+        judged.corrected.numpy(),
         perceived.numpy(),
         encoded,
         locked,

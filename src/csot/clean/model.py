@@ -21,7 +21,7 @@ from torch import Tensor
 
 from csot._core.array_types import Ints
 from csot.clean.correction import LEAST_DOUBT
-from csot.clean.explanation import ChosenExplanation, explain
+from csot.clean.explanation import ChosenExplanation, Judged, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, log_probs
@@ -82,8 +82,8 @@ class FittedModel:
     """The posterior of the truth (N, C), what it rests on, and the classifier it came with."""
 
     posterior: Tensor
-    own: Tensor
-    """(N,): chance that the given label is right."""
+    corrected: Tensor
+    """(N,): the label that each row should have."""
     probs: Tensor
     """p(x): what annotators perceive, calibrated to the given labels, from held-out models."""
     judgement: ChosenExplanation
@@ -171,13 +171,13 @@ def fit_model(
     report(JUDGE)
     verdict = _verdict(final, judged, evidence, class_prior, seed)
     return FittedModel(
-        posterior=verdict.truth,
-        own=verdict.own,
+        posterior=verdict.judged.posterior,
+        corrected=verdict.judged.corrected,
         probs=final.probs,
         judgement=verdict.judgement,
         noise=verdict.noise,
         informative=verdict.informative,
-        class_prior=verdict.truth.mean(0) if class_prior is None else class_prior.double(),
+        class_prior=verdict.judged.shares if class_prior is None else class_prior.double(),
         loss=final.loss,
         weights={v.name: float(w) for v, w in zip(all_members, final.weights, strict=True)},
         rounds=rounds,
@@ -195,10 +195,9 @@ def fit_model(
 
 @dataclass(frozen=True)
 class Verdict:
-    """The posterior of the truth (N, C), chances of given labels (N,), and what was assumed."""
+    """What is said of the rows, and what was assumed."""
 
-    truth: Tensor
-    own: Tensor
+    judged: Judged
     judgement: ChosenExplanation
     noise: Tensor
     informative: bool
@@ -218,8 +217,8 @@ def _verdict(
     judgement = explain(final.probs, evidence, noise, overlap, seed, class_prior=class_prior)
     if not informative:
         judgement = judgement.believing_labels(noise)
-    truth, own = judgement.judge(final.probs, evidence)
-    return Verdict(truth, own, judgement, noise, informative)
+    judged = judgement.judge(final.probs, evidence)
+    return Verdict(judged, judgement, noise, informative)
 
 
 def _student(training: TrainingSet, first: FirstPass, verdict: Verdict) -> MemberPredictor | None:
@@ -230,9 +229,10 @@ def _student(training: TrainingSet, first: FirstPass, verdict: Verdict) -> Membe
     """
     if not verdict.informative or verdict.judgement.explanation.doubt <= LEAST_DOUBT:
         return None
-    confidence, corrected = verdict.truth.max(1)
+    judged = verdict.judged
     known = Evidence.of_labels(
-        torch.where(confidence >= CONFIDENT, corrected, -1), training.evidence.n_classes
+        torch.where(judged.confidence >= CONFIDENT, judged.corrected, -1),
+        training.evidence.n_classes,
     )
     if len(torch.unique(known.given)) < 3:  # one class, or none, beside the rows left out
         return None

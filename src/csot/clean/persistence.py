@@ -241,7 +241,7 @@ def save_state(path: Path, state: dict[str, Any]) -> None:
     light = replace(
         model,
         posterior=model.posterior[:0],
-        own=model.own[:0],
+        corrected=model.corrected[:0],
         probs=model.probs[:0],
         rows=model.rows[:0],
         rounds=[],

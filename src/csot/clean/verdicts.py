@@ -15,6 +15,7 @@ from torch import Tensor
 from csot.clean.explanation import ChosenExplanation, Explanation
 from csot.clean.inputs import EncodedLabels
 from csot.clean.likelihood import Evidence
+from csot.clean.noise_rate_interval import widened
 from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED, findings_table
 from csot.runs.noise import NoiseEstimate
 from csot.runs.reasons import Verdicts, reasons
@@ -84,9 +85,27 @@ def flag_threshold(judgement: ChosenExplanation, probs: Tensor, evidence: Eviden
     return float(chances[int(torch.where(is_likely, score, -1.0).argmax())])
 
 
+def rate_of_new_rows(
+    explanation: Explanation, probs: Tensor, evidence: Evidence
+) -> tuple[float, float]:
+    """Interval of the noise rate of rows that the explanation was not chosen on.
+
+    As for a data set without verified rows: from all overlap being real to labels that tell
+    nothing beyond the features.
+    """
+    labelled = evidence.given >= 0
+    part, wide = evidence.take(labelled), probs[labelled].double()
+    plain = Explanation(0.0, 1.0, 0.0, explanation.noise)
+    candidates = [plain.posterior(wide, part), explanation.posterior(wide, part), wide]
+    rates = [
+        1 - float(q.gather(1, part.given[:, None]).mean()) if len(q) else 0.0 for q in candidates
+    ]
+    return widened(min(rates), max(rates), max(len(part), 1))
+
+
 def make_findings(
     posterior: npt.NDArray[np.float64],
-    own: npt.NDArray[np.float64],
+    best: npt.NDArray[np.int64],
     probs: npt.NDArray[np.floating[Any]],
     labels: EncodedLabels,
     verified: npt.NDArray[np.int64],
@@ -95,24 +114,20 @@ def make_findings(
     rules: Rules,
     informative: bool = True,
 ) -> pd.DataFrame:
-    """The findings table: posterior (N, C) by which labels are changed, the chances (N,) that they
-    are right, model probabilities (N, C), labels, verified ones.
+    """The findings table: posterior of the truth (N, C), the labels (N,) that the rows should have,
+    model probabilities (N, C), labels, verified ones.
 
     `informative` false: the features say nothing, so no verdict is given on any label.
     """
     given = labels.index
     rows = np.arange(len(given))
-    best = posterior.argmax(1)
     rare = (given >= 0) & rules.rare[np.maximum(given, 0)]
     best = np.where(rare, given, best)
-    # A tie does not change a label.
-    kept_chance = posterior[rows, np.maximum(given, 0)]
-    best = np.where((given >= 0) & (kept_chance >= posterior[rows, best]), given, best)
     locked = verified >= 0
     corrected = np.where(locked, verified, best)
     confidence = np.where(locked, 1.0, posterior[rows, corrected])
     # An unlabelled row has no label that could be wrong; its score is how sure the suggestion is.
-    score = np.where(given >= 0, own, confidence)
+    score = np.where(given >= 0, posterior[rows, np.maximum(given, 0)], confidence)
     score = np.where(locked, (corrected == given) | (given < 0), score)
     status = np.where(corrected == given, "clean", "corrected").astype(object)
     judged = (given >= 0) & ~locked & ~rare & informative
