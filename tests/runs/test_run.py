@@ -333,6 +333,14 @@ def test_create_protects_what_is_there(tmp_path: Path) -> None:
     Run.create(path)  # unfinished: go on
 
 
+@pytest.mark.parametrize("root", ["\ud800", "a\0b"])
+def test_a_root_that_cannot_be_a_folder_is_refused(tmp_path: Path, root: str) -> None:
+    run = Run.create(tmp_path / "run")
+    finish(run, {"root": root})
+    with pytest.raises(ValueError, match=r"summary\.json is damaged: its source\.root"):
+        _ = Run.open(run.path).image_root
+
+
 def test_open_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         Run.open(tmp_path / "run")

@@ -159,6 +159,14 @@ def read_member(archive: zipfile.ZipFile, name: str, path: Path) -> npt.NDArray[
         return array
 
 
+def can_be_path(name: str) -> bool:
+    """Whether a text can name a file at all: no NUL, and no half of a surrogate pair."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+
+
 def write_npz(file: BinaryIO, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """As `numpy.savez`, but never a pickle.
 

@@ -14,6 +14,7 @@ import pandas as pd
 from csot._core.errors import FileError, clip, naming
 from csot._core.files import (
     atomic_write,
+    can_be_path,
     is_partial,
     read_npy,
     remove_partials,
@@ -349,7 +350,14 @@ class Run:
     def image_root(self) -> Path:
         """The folder that `image` paths start from: `source.root`, else the run itself."""
         root = self._source().get("root")
-        return Path(root) if isinstance(root, str) and root else self.path
+        if not isinstance(root, str) or not root:
+            return self.path
+        if not can_be_path(root):
+            raise FileError(
+                f"{self._file(SUMMARY)} is damaged: its source.root {clip(repr(root))} cannot be a "
+                "folder; run the command again"
+            )
+        return Path(root)
 
     def _file(self, name: str) -> Path:
         return self.path / name
