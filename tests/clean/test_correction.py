@@ -185,12 +185,36 @@ def test_verified_rows_choose_the_power(sharp: bool) -> None:
     assert right(after) > right(before)
 
 
-def test_a_verified_label_that_looks_impossible_does_not_decide_alone() -> None:
+@pytest.mark.parametrize("doubt", [0.0, 0.5, 1.0])
+def test_rows_that_every_power_judges_alike_leave_it_where_it_is(doubt: float) -> None:
     probs, labels = make_rows(1000, 3, seed=0)
+    sure = probs.max(1).argsort()[-5:]
+    labels[sure] = probs[sure].argmax(1)
     verified = np.full(1000, -1)
-    verified[0] = probs[0].argmin()
-    found = fit_correction(torch.from_numpy(probs), evidence(labels, 3, verified), 0.6)
-    assert abs(np.log(found.power / power_at(0.6))) < correction.POWER_DEVIATION
+    verified[sure] = labels[sure]  # confirmed
+    verified[sure[0]] = probs[sure[0]].argmin()  # impossible
+    found = fit_correction(torch.from_numpy(probs), evidence(labels, 3, verified), doubt)
+    assert found.power == pytest.approx(power_at(doubt))
+
+
+def test_verified_rows_beyond_a_fair_sample_do_not_move_the_shares() -> None:
+    probs, truth = make_rows(3000, 3, seed=0)
+    verified = np.full(3000, -1)
+    checked = np.flatnonzero(truth == 0)[:400]
+    verified[checked] = 0
+    rows = torch.from_numpy(np.sort(np.random.default_rng(0).permutation(3000)[:1000]))
+    prior = torch.tensor([0.5, 0.3, 0.2])
+    known = evidence(truth, 3, verified)
+    found = fit_correction(torch.from_numpy(probs), known, 0.5, prior, rows)
+    shares = found.posterior(torch.from_numpy(probs), known).mean(0)
+    np.testing.assert_allclose(shares, prior, atol=0.03)
+
+
+def test_an_impossible_label_is_kept_where_no_mistakes_are_known() -> None:
+    plain = Correction(1.0, torch.eye(2), torch.ones(2).double())
+    probs = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    truth = plain.posterior(probs, evidence(np.array([1, 1]), 2))
+    np.testing.assert_array_equal(truth, [[0.0, 1.0], [0.0, 1.0]])
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])

@@ -205,7 +205,7 @@ def test_labels_are_scored_by_the_explanation_and_changed_by_the_correction() ->
     judged = judgement.judge(probs, problem.evidence)
     changes = judgement.correction.posterior(probs, problem.evidence)
     np.testing.assert_array_equal(judged.corrected, changes.argmax(1))
-    np.testing.assert_array_equal(judged.confidence, changes.amax(1))
+    np.testing.assert_array_equal(judged.correction_confidence, changes.amax(1))
     np.testing.assert_array_equal(judged.posterior, problem.posterior(judgement.explanation))
     # The position alone, as members are told it, is the same one.
     tensors = probs, problem.evidence, torch.from_numpy(problem.noise), problem.overlap
@@ -233,10 +233,29 @@ def test_a_known_class_prior_is_met(trusted: bool) -> None:
         np.testing.assert_allclose(shares, prior, atol=1e-5)
 
 
+def test_a_known_class_prior_is_met_although_all_verified_rows_are_of_one_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_FIT_ROWS", 1000)
+    problem = make_problem(6000, 3, seed=1, missing=0.0)
+    rows = np.flatnonzero(problem.probs.argmax(1) == 0)[:500]
+    problem = with_verified(problem, rows, np.zeros(6000, dtype=np.int64))
+    prior = torch.tensor([0.5, 0.3, 0.2])
+    tensors = torch.from_numpy(problem.probs), torch.from_numpy(problem.noise)
+    judgement = explain(
+        tensors[0], problem.evidence, tensors[1], problem.overlap, class_prior=prior
+    )
+    for found in (judgement.explanation, judgement.correction):
+        shares = found.posterior(tensors[0], problem.evidence).mean(0)
+        np.testing.assert_allclose(shares, prior, atol=0.03)
+
+
 def test_where_the_features_say_nothing_the_labels_are_believed() -> None:
     problem = make_problem(200, 3, seed=0, missing=0.0)
     judgement = judge(problem).believing_labels(torch.eye(3))
-    judged = judgement.judge(torch.from_numpy(problem.probs), problem.evidence)
+    impossible = np.eye(3)[(problem.given + 1) % 3]
+    probs = np.where(np.arange(200)[:, None] % 2, problem.probs, impossible)
+    judged = judgement.judge(torch.from_numpy(probs), problem.evidence)
     np.testing.assert_array_equal(judged.corrected, problem.given)
     np.testing.assert_array_equal(judged.posterior, np.eye(3)[problem.given])
 

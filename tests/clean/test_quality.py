@@ -128,7 +128,8 @@ def test_predictions_learn_from_the_corrected_labels(tmp_path: Path) -> None:
     model = cleaner.model_
     assert model.student is not None
     rows = torch.from_numpy(cleaner.units_(x, np.float64))
-    by_members = model.judgement.explanation.power * model.logits(rows)
+    explanation = model.judgement.explanation
+    by_members = explanation.power * model.logits(rows) + explanation.factors.log()
     by_student = model.student(model.scale(rows))
     np.testing.assert_allclose(model.truth_logits(rows), (by_members + by_student) / 2)
     shares = cleaner._prior_shift()

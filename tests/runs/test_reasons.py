@@ -114,6 +114,11 @@ def test_many_rows_are_judged_as_each_by_itself() -> None:
         sure = posterior[i, corrected[i]] >= SURE
         assert words.startswith("No label") == (given[i] < 0)
         assert words.startswith("Looks like") == (given[i] >= 0 and not kept and sure)
+        if "fits best" in words:
+            assert posterior[i, given[i]] >= posterior[i].max() - 0.01
+        if words.startswith("Looks more like"):
+            assert kept
+            assert posterior[i, given[i]] < posterior[i].max()
         assert words.endswith("worth a look.") == bool(issue[i] and not (sure and not kept))
         if words == "The prediction agrees with the label.":
             assert (kept, predicted[i], sure) == (True, given[i], True)

@@ -1,6 +1,6 @@
 """Class shares of the truth: those of a given prior, or leaning towards equal ones.
 
-By Bayes a class that is w_k times likelier beforehand is so afterwards, too: a posterior q (N, C)
+By Bayes' rule a class w_k times likelier a priori is w_k times likelier a posteriori: q (N, C)
 becomes q_k w_k / sum, with factors w (C,) that make the expected shares those of a prior (Saerens
 et al. 2002).
 
@@ -34,7 +34,7 @@ def prior_factors(truth: Tensor, class_prior: Tensor, *, tolerance: float = 1e-6
 
     Newton steps on log w with the diagonal of the Jacobian, s_k - mean r_k^2 for shares s and
     weighted rows r; half a step, since what one class gains others lose. Where rows are nearly
-    certain, plain scaling would need hundreds of steps.
+    certain, plain scaling would need hundreds of steps, and these come as near as they can.
     """
     target = class_prior.to(truth.dtype)
     wanted = target.clamp_min(SMALLEST_SHARE).log()

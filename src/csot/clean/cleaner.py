@@ -101,12 +101,12 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     noise_matrix_ : DataFrame
         p(given | true), rows true.
     class_prior_ : Series
-        Shares of the true classes.
+        Shares of the true classes, by the corrected labels.
     history_ : DataFrame
         One row per CSOT round: budget, clean rows, held-out log-likelihood of the given labels.
     posterior_ : (N, C) array
-        Probability of each class to be the true one, the given label taken into account; labels
-        are changed by it.
+        Probability of each class to be the true one, the given label taken into account.
+        `corrected_label` is chosen with more caution and need not be the likeliest one.
     informative_ : bool
         Whether the features predict the labels beyond chance. If not, no label is changed and
         every row is `uncertain`: noisy labels and uninformative features look alike.
@@ -346,13 +346,9 @@ class LabelCleaner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _prior_shift(self) -> torch.Tensor:
         """log of the class shares where the model is used, over those it was trained on."""
         learned = self.model_.class_prior.clamp_min(1e-12)
-        factors = self.model_.judgement.explanation.factors
-        assert factors is not None
         if isinstance(self.predict_prior, str):
             check_settings(self.get_params(deep=False))
-        return factors.clamp_min(1e-12).log() + log_prior_ratio(
-            self.predict_prior, learned, self.classes_
-        )
+        return log_prior_ratio(self.predict_prior, learned, self.classes_)
 
     def _record(
         self,

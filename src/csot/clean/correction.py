@@ -7,7 +7,7 @@
 The sharper p*, the more of the disagreement is noise, and T* says by class what a label is still
 worth then: even where the position of a data set (`explanation`) is misjudged, a label is not
 taken for a blind guess. w are the factors of `class_shares`. The power follows the doubt, and
-verified rows choose it by their likelihood.
+verified rows move it to where most of them are put right.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from csot.clean.likelihood import Evidence, by_class, posterior, softmax_rows
 from csot.clean.noise_matrix import estimate, first_guess
 
 LEAST_POWER, LARGEST_POWER = 1.25, 4.0
-"""Powers without doubt beyond the least, and from `FULL_DOUBT` on."""
+"""Power at `LEAST_DOUBT` or below, and at `FULL_DOUBT` or above."""
 LEAST_DOUBT = 0.35
 """Where the clusters say nothing: people tell classes apart a little better than models do."""
 FULL_DOUBT = 0.8
@@ -47,7 +47,9 @@ class Correction:
     def posterior(self, probs: Tensor, evidence: Evidence) -> Tensor:
         """q (N, C) in float64; verified rows are certain."""
         likelihood = evidence.likelihood(self.noise.double())
-        truth, _ = posterior(sharpen(by_class(probs.double()), self.power), likelihood)
+        # A label that p holds impossible is still the right one where T knows no mistakes.
+        wide = by_class(probs.double()).clamp_min(1e-30)
+        truth, _ = posterior(sharpen(wide, self.power), likelihood)
         weighted = reweighted(truth, self.factors)
         locked = evidence.verified >= 0
         if bool(locked.any()):
@@ -69,18 +71,27 @@ def power_at(doubt: float) -> float:
 
 
 def fit_correction(
-    probs: Tensor, evidence: Evidence, doubt: float, class_prior: Tensor | None = None
+    probs: Tensor,
+    evidence: Evidence,
+    doubt: float,
+    class_prior: Tensor | None = None,
+    some: Tensor | slice = slice(None),
 ) -> Correction:
-    """Fit T* and the factors to rows (N, C) whose labels count."""
+    """Fit power, T* and factors to rows (N, C).
+
+    `some` is a fair sample of the rows, which determines T* and the factors; the power is
+    determined by all verified rows.
+    """
     power = power_at(doubt)
+    sample, part = probs[some], evidence.take(some)
     checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
     if len(checked):
-        power = _power_by_verified(probs, evidence, checked, power)
-    noise = _refitted(probs, evidence, power)
-    plain = Correction(power, noise, probs.new_ones(evidence.n_classes).double())
-    truth = plain.posterior(probs, evidence)
-    factors = class_factors(truth, evidence.given, class_prior)
-    return Correction(power, noise, factors)
+        verified = probs[checked], evidence.take(checked)
+        power = _power_by_verified(sample, part, *verified, power)
+    noise = _refitted(sample, part, power)
+    plain = Correction(power, noise, torch.ones(evidence.n_classes, dtype=torch.float64))
+    truth = plain.posterior(sample, part)
+    return Correction(power, noise, class_factors(truth, part.given, class_prior))
 
 
 def _refitted(probs: Tensor, evidence: Evidence, power: float) -> Tensor:
@@ -89,22 +100,30 @@ def _refitted(probs: Tensor, evidence: Evidence, power: float) -> Tensor:
     return estimate(sharp, evidence, first_guess(evidence.n_classes), rounds=ROUNDS)
 
 
-def _power_by_verified(probs: Tensor, evidence: Evidence, checked: Tensor, start: float) -> float:
-    """The power that puts most of the verified labels (rows `checked`) right, near the first one.
+def _power_by_verified(
+    probs: Tensor, evidence: Evidence, verified_probs: Tensor, verified: Evidence, start: float
+) -> float:
+    """The power that puts most of the verified rows right, near the first one.
 
     Counted, not by their likelihood, which is about how sure a posterior is and not about which
-    label it changes. The mean of log power, so that one more row never makes it jump.
+    label it changes. The first power times exp of how far the rows move the mean of log power, so
+    that rows which no power judges differently leave it where it is.
     """
-    unlocked = Evidence.of_labels(evidence.given, evidence.n_classes)
-    part, verified = unlocked.take(checked), evidence.verified[checked]
-    ones = torch.ones(evidence.n_classes, dtype=torch.float64)
-    scores = []
+    # As if nothing were verified: what the rows are counted by must not know their truth.
+    unlocked, ones = _unlocked(evidence), torch.ones(evidence.n_classes, dtype=torch.float64)
+    counts = []
     for power in POWERS:
-        # As if nothing were verified: what the rows are counted by must not know their truth.
         correction = Correction(power, _refitted(probs, unlocked, power), ones)
-        corrected = correction.posterior(probs[checked], part).argmax(1)
-        scores.append(ROW_WEIGHT * float((corrected == verified).sum()))
+        corrected = correction.posterior(verified_probs, _unlocked(verified)).argmax(1)
+        counts.append(float((corrected == verified.verified).sum()))
     logs = np.log(POWERS)
-    total = np.asarray(scores) - 0.5 * ((logs - np.log(start)) / POWER_DEVIATION) ** 2
-    weights = np.exp(total - total.max())
-    return float(np.exp((weights * logs).sum() / weights.sum()))
+    prior = -0.5 * ((logs - np.log(start)) / POWER_DEVIATION) ** 2
+    before, after = (
+        float(np.average(logs, weights=np.exp(score - score.max())))
+        for score in (prior, prior + ROW_WEIGHT * np.asarray(counts))
+    )
+    return float(np.clip(start * np.exp(after - before), POWERS[0], POWERS[-1]))
+
+
+def _unlocked(evidence: Evidence) -> Evidence:
+    return Evidence.of_labels(evidence.given, evidence.n_classes)

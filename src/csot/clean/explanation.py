@@ -196,12 +196,12 @@ class Judged:
     """What is said of rows: corrected labels (N,), and the posterior of the truth (N, C).
 
     The posterior is that of the explanation, whose probabilities are calibrated. The correction
-    decides better which label to change and is too sure of it: `confidence` (N,) in its own choice
-    and its class `shares` (C,) serve only for training once more.
+    decides better which label to change and is too sure of it: how sure (N,), and its class
+    `shares` (C,), serve only for training once more.
     """
 
     corrected: Tensor
-    confidence: Tensor
+    correction_confidence: Tensor
     shares: Tensor
     posterior: Tensor
 
@@ -248,24 +248,27 @@ def explain(
     seed: int = 0,
     absorbed: float = ABSORBED,
     class_prior: Tensor | None = None,
+    fair: Tensor | None = None,
 ) -> ChosenExplanation:
-    """Place a data set on the path, and fit by what its labels are changed.
+    """Place a data set on the path, and fit the correction that changes labels.
 
     `absorbed` is 1 for a noise matrix that is known to hold noise by class alone; `class_prior`
-    (C,) are shares of the true classes, if they are known.
+    (C,) are shares of the true classes, if they are known; `fair` are rows that are a fair sample,
+    where verified ones were added to the others.
     """
     path = Path(probs, evidence, noise, overlap, seed, absorbed)
     position = _position(path, probs, evidence, overlap, absorbed)
-    some = evidence.sample(MAX_FIT_ROWS, seed) if len(evidence) > MAX_FIT_ROWS else slice(None)
-    sample, part = probs[some], evidence.take(some)
-    truth = position.explanation.posterior(sample, part)
-    factors = class_factors(truth, part.given, class_prior)
+    if fair is None:
+        order = np.random.default_rng(seed).permutation(len(evidence))
+        fair = torch.from_numpy(np.sort(order[:MAX_FIT_ROWS]))
+    truth = position.explanation.posterior(probs[fair], evidence.take(fair))
+    factors = class_factors(truth, evidence.given[fair], class_prior)
     # Changes are more cautious: the clusters are known from no more rows than were looked at.
     rows = min(_labelled(evidence), MAX_ROWS)
     doubt = doubt_by_clusters(overlap, path.class_noise, rows, absorbed, CHANGE_CAUTION)
     return ChosenExplanation(
         replace(position.explanation, factors=factors),
-        fit_correction(sample, part, doubt, class_prior),
+        fit_correction(probs, evidence, doubt, class_prior, fair),
         overlap,
         position.noise_rate_interval,
         [(weight, replace(other, factors=factors)) for weight, other in position.possible],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -174,11 +175,17 @@ def _judge(
     Temperature and noise matrix have few parameters: a sample of the rows determines them.
     """
     sample: slice | torch.Tensor = slice(None)
+    fair: torch.Tensor | None = None
     if len(evidence) > MAX_FIT_ROWS:
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(evidence)))
         # Verified rows first, rows without a label last.
         rank = (evidence.given[order] < 0).long() - (evidence.verified[order] >= 0).long()
         sample = order[rank.argsort(stable=True)[:MAX_FIT_ROWS]]
+        # Of the verified rows only as many as a random sample would have.
+        is_verified = evidence.verified[sample] >= 0
+        share = MAX_FIT_ROWS / len(evidence)
+        usual = is_verified.cumsum(0) <= math.ceil(share * int(is_verified.sum()))
+        fair = (~is_verified | usual).nonzero()[:, 0]
     part, chosen = evidence.take(sample), logs[sample]
     noise, weights, rounds = first_guess(evidence.n_classes), torch.ones(1), ROUNDS
     if len(part) > ROUGH_ROWS:
@@ -195,10 +202,10 @@ def _judge(
             overlap = replace(
                 measure_overlap(calibrated.probs, seed), labels=1 - float(truth.amax(1).mean())
             )
-            judgement = explain(truth, part, surest, overlap, seed, absorbed=1.0)
+            judgement = explain(truth, part, surest, overlap, seed, absorbed=1.0, fair=fair)
             return judgement, deconvolve(softmax_rows(calibrated.weights * logs), surest)
     overlap = measure_overlap(judged.probs, seed)
-    judgement = explain(judged.probs, part, judged.noise, overlap, seed)
+    judgement = explain(judged.probs, part, judged.noise, overlap, seed, fair=fair)
     return judgement, softmax_rows(judged.weights * logs)
 
 

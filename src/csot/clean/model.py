@@ -44,8 +44,8 @@ from csot.clean.stacking import Stack, information, stack
 SAMPLE = 5_000
 """Rows on which the first noise matrix is found."""
 
-CONFIDENT = 0.8
-"""Posterior of a row from which the model for predictions learns its corrected label."""
+STUDENT_CONFIDENCE = 0.8
+"""How sure the correction is of a row from which the model for predictions learns its label."""
 STUDENT_STEPS = 30
 INFORMATIVE = 4.0
 """Standard errors by which held-out labels must be better predicted than by their frequencies."""
@@ -83,7 +83,7 @@ class FittedModel:
 
     posterior: Tensor
     corrected: Tensor
-    """(N,): the label that each row should have."""
+    """(N,): the label that each row should have; rare classes are left to `verdicts`."""
     probs: Tensor
     """p(x): what annotators perceive, calibrated to the given labels, from held-out models."""
     judgement: ChosenExplanation
@@ -111,9 +111,14 @@ class FittedModel:
         return self._logits(self.scale(features))
 
     def truth_logits(self, features: Tensor) -> Tensor:
-        """Logits of the true class, which is sharper than what annotators perceive."""
-        rows = self.scale(features)
-        by_members = self.judgement.explanation.power * self._logits(rows)
+        """Logits of the true class, which is sharper than what annotators perceive.
+
+        Class factors are on the members alone: the student learned labels that have them already.
+        """
+        rows, explanation = self.scale(features), self.judgement.explanation
+        assert explanation.factors is not None
+        factors = explanation.factors.clamp_min(1e-12).log()
+        by_members = explanation.power * self._logits(rows) + factors
         return by_members if self.student is None else (by_members + self.student(rows)) / 2
 
     def _logits(self, rows: Tensor) -> Tensor:
@@ -177,7 +182,7 @@ def fit_model(
         judgement=verdict.judgement,
         noise=verdict.noise,
         informative=verdict.informative,
-        class_prior=verdict.judged.shares if class_prior is None else class_prior.double(),
+        class_prior=_shares(verdict, class_prior),
         loss=final.loss,
         weights={v.name: float(w) for v, w in zip(all_members, final.weights, strict=True)},
         rounds=rounds,
@@ -221,6 +226,13 @@ def _verdict(
     return Verdict(judged, judgement, noise, informative)
 
 
+def _shares(verdict: Verdict, class_prior: Tensor | None) -> Tensor:
+    """Shares of the true classes (C,): the given ones, where they were used."""
+    if class_prior is None or not verdict.informative:
+        return verdict.judged.shares
+    return class_prior.double()
+
+
 def _student(training: TrainingSet, first: FirstPass, verdict: Verdict) -> MemberPredictor | None:
     """A probe trained on the corrected labels of the rows whose truth is nearly certain.
 
@@ -231,10 +243,13 @@ def _student(training: TrainingSet, first: FirstPass, verdict: Verdict) -> Membe
         return None
     judged = verdict.judged
     known = Evidence.of_labels(
-        torch.where(judged.confidence >= CONFIDENT, judged.corrected, -1),
+        torch.where(judged.correction_confidence >= STUDENT_CONFIDENCE, judged.corrected, -1),
         training.evidence.n_classes,
     )
-    if len(torch.unique(known.given)) < 3:  # one class, or none, beside the rows left out
+    learned, present = (
+        torch.unique(labels[labels >= 0]) for labels in (known.given, training.evidence.given)
+    )
+    if len(learned) < len(present):  # a class that is not learned would never be predicted
         return None
     probe = first.probes[0]
     weights = fit_probes(

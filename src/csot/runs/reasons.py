@@ -24,6 +24,7 @@ FITS = "The label %s fits (%s)."
 REPLACED = "Looks like %s (%s), not %s (%s)."
 NOT_ENOUGH = "The prediction is %s (%s), which is not enough to doubt the label."
 FITS_BEST = "The label %s fits best (%s), but %s (%s) is possible"
+LIKELIER = "Looks more like %s (%s) than the label %s (%s), but not surely enough to change it"
 UNLIKE = "fits none of the classes well; %s comes closest."
 SHARES = ["under 1 %", *(f"{k} %" for k in range(1, 100)), "over 99 %"]
 PLAIN_NAME = re.compile(r"[\w-]+")
@@ -113,6 +114,9 @@ def reasons(verdicts: Verdicts, names: Sequence[Any]) -> npt.NDArray[np.object_]
     other, chance = _runner_up(v, np.flatnonzero(open_))
     rival = (words, other), (SHARES, chance)
     fill(unlabelled, "No label given; could be %s (%s) or %s (%s).", *suggestion, *rival)
+    likelier = kept & (chance > label[1][1])
+    fill(likelier & v.issue, f"{LIKELIER}; worth a look.", *rival, *label)
+    fill(likelier, f"{LIKELIER}.", *rival, *label)
     fill(kept & v.issue, f"{FITS_BEST}; worth a look.", *label, *rival)
     fill(kept, f"{FITS_BEST}.", *label, *rival)
     fill(other == v.given, "Could be %s (%s) or %s (%s); worth a look.", *suggestion, *label)
