@@ -26,7 +26,7 @@ BALANCE = 0.5
 SMALLEST_SHARE = 1e-12
 MAX_STEPS, LARGEST_STEP = 60, 3.0
 LARGEST_FACTOR = 3.0
-"""No class becomes likelier by more than this, or less likely, however rare its rows are."""
+"""Bound on the factors that lean towards balance: a class without rows would get a huge one."""
 
 
 def prior_factors(truth: Tensor, class_prior: Tensor, *, tolerance: float = 1e-6) -> Tensor:

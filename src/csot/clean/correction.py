@@ -27,13 +27,15 @@ LEAST_POWER, LARGEST_POWER = 1.25, 4.0
 LEAST_DOUBT = 0.35
 """Where the clusters say nothing: people tell classes apart a little better than models do."""
 FULL_DOUBT = 0.8
+"""Doubt from which the power no longer grows."""
 POWERS = tuple(float(power) for power in np.geomspace(1.0, 12.0, 12))
-"""Among these verified rows choose."""
+"""Candidates for the power where rows are verified."""
 POWER_DEVIATION = 0.4
-"""Standard deviation of the prior on the logarithm of the power that they are weighed against."""
+"""Standard deviation of the prior on the logarithm of the power."""
 ROW_WEIGHT = 0.5
-"""What a verified row that is put right counts for, as a logarithm of the odds."""
+"""Log-likelihood that a power gains for each verified row that it puts right."""
 ROUNDS = 20
+"""EM steps of T*."""
 
 
 @dataclass(frozen=True)

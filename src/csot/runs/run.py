@@ -352,12 +352,10 @@ class Run:
         root = self._source().get("root")
         if not isinstance(root, str) or not root:
             return self.path
-        if not can_be_path(root):
-            raise FileError(
-                f"{self._file(SUMMARY)} is damaged: its source.root {clip(repr(root))} cannot be a "
-                "folder; run the command again"
-            )
-        return Path(root)
+        if can_be_path(root):
+            return Path(root)
+        found = f"its source.root {clip(repr(root))} cannot be a folder"
+        raise FileError(f"{self._file(SUMMARY)} is damaged: {found}; run the command again")
 
     def _file(self, name: str) -> Path:
         return self.path / name
