@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from csot.clean import noise_matrix
+from csot.clean import noise_matrix, stacking
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, posterior
@@ -341,6 +341,46 @@ def test_the_judge_finds_the_optimal_weights(seed: int) -> None:
     expected = -reference.log_likelihood(judged.probs.double().numpy(), known)[labelled].mean()
     assert judged.loss == pytest.approx(expected, abs=1e-5)
     assert held_out_loss(judged.probs, problem.evidence, judged.noise) == judged.loss
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_curvature_of_the_judge_is_that_of_the_loss(seed: int) -> None:
+    problem = make_problem(n=60, seed=seed)
+    rng = np.random.default_rng(seed)
+    members = rng.normal(size=(2, 60, 4))
+    known = reference.likelihood(problem.given, problem.verified, problem.noise)
+    weights = np.array([0.6, 0.2])
+
+    def slope(a: Floats) -> Floats:
+        return reference.finite_differences(
+            lambda b: reference.stack_loss(b, members, known, 0.0), a, 1e-4
+        )
+
+    expected = np.stack(
+        [(slope(weights + step) - slope(weights - step)) / 2e-3 for step in 1e-3 * np.eye(2)]
+    )
+    probs = reference.softmax(np.einsum("m,mnc->nc", weights, members))
+    truth = reference.posterior(probs, known)
+    found = stacking._curvature(*map(torch.from_numpy, (members, probs, truth)))
+    # Where it is not positive definite, a small share of that of EM's bound is kept.
+    bound = stacking._covariance(torch.from_numpy(members), torch.from_numpy(probs)).numpy()
+    if np.linalg.eigvalsh(expected - stacking.LEAST_CURVATURE * bound)[0] > 0:
+        np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(bound).max())
+    assert np.linalg.eigvalsh(found.numpy())[0] > 0
+
+
+def test_the_judge_sees_through_heavy_noise() -> None:
+    """Logits at a fifteenth of their scale, and labels four fifths of which are drawn at random."""
+    rng = np.random.default_rng(0)
+    truth, n = rng.integers(0, 4, 20_000), 20_000
+    logits = 3.0 * np.eye(4)[truth] + rng.normal(size=(n, 4))
+    given = np.where(rng.random(n) < 0.8, rng.integers(0, 4, n), truth)
+    labels = Evidence.of_labels(torch.from_numpy(given), 4)
+    judged = stack([as_float32(0.2 * logits)], labels, noise_matrix.first_guess(4))
+    true_noise = 0.2 * torch.eye(4) + 0.2
+    best = held_out_loss(as_float32(reference.softmax(3 * logits)), labels, true_noise)
+    assert judged.loss == pytest.approx(best, abs=2e-4)
+    assert float(judged.noise.diag().mean()) == pytest.approx(0.4, abs=0.02)
 
 
 def test_separable_members_keep_finite_weights() -> None:

@@ -250,6 +250,20 @@ def test_a_known_class_prior_is_met_although_all_verified_rows_are_of_one_class(
         np.testing.assert_allclose(shares, prior, atol=0.03)
 
 
+@pytest.mark.parametrize("doubt", [0.0, 0.5, 1.0])
+def test_rows_are_judged_alike_in_parts(doubt: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = make_problem(500, 4, seed=2)
+    judgement = replace(judge(problem), explanation=problem.path().at(doubt))
+    probs = torch.from_numpy(problem.probs)
+    whole = judgement.judge(probs, problem.evidence)
+    monkeypatch.setattr(module, "ROWS_AT_A_TIME", 64)
+    parts = judgement.judge(probs, problem.evidence)
+    np.testing.assert_array_equal(parts.corrected, whole.corrected)
+    np.testing.assert_allclose(parts.posterior, whole.posterior, atol=1e-12)
+    np.testing.assert_allclose(parts.correction_confidence, whole.correction_confidence)
+    np.testing.assert_allclose(parts.shares, whole.shares)
+
+
 def test_where_the_features_say_nothing_the_labels_are_believed() -> None:
     problem = make_problem(200, 3, seed=0, missing=0.0)
     judgement = judge(problem).believing_labels(torch.eye(3))
@@ -401,7 +415,18 @@ def test_the_interval_contains_the_rate(trusted: bool, error: float) -> None:
     assert low <= path.noise_rate(path.at(0.0)) <= high
     assert judgement.overlap.trusted == trusted
     if not trusted:
-        assert judgement.explanation.doubt == module.LEAST_DOUBT
+        least = module.least_doubt_of_scores(problem.overlap, path.class_noise)
+        assert judgement.explanation.doubt == least
+
+
+def test_the_least_doubt_is_what_the_noise_matrix_does_not_explain() -> None:
+    overlap = replace(make_problem(600, 4, seed=3).overlap, labels=0.2)
+    doubts = [module.least_doubt_of_scores(overlap, noise) for noise in (0.0, 0.07, 0.14, 0.7)]
+    assert doubts == pytest.approx([0.35, 0.35, 0.175, 0.035])
+    for noise, doubt in zip((0.0, 0.14), (doubts[0], doubts[2]), strict=True):
+        arguments = replace(overlap, trusted=False), noise, 600, module.ABSORBED
+        assert module.doubt_by_clusters(*arguments, module.SCORE_CAUTION, doubt) == doubt
+        assert module.doubt_by_clusters(*arguments) == module.LEAST_DOUBT
 
 
 def test_a_noise_matrix_with_hardly_any_noise_does_not_exclude_zero() -> None:
@@ -487,7 +512,7 @@ def test_a_verified_label_that_looks_impossible_does_not_decide_alone() -> None:
 def test_a_sample_of_many_rows_places_them_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = make_problem(4000, 3, seed=0)
     whole = problem.path().at(0.8)
-    monkeypatch.setattr(module, "MAX_FIT_ROWS", 1000)
+    monkeypatch.setattr(module, "PATH_ROWS", 1000)
     sampled = problem.path().at(0.8)
     assert sampled.power == pytest.approx(whole.power, abs=0.15)
     assert sampled.guess == pytest.approx(whole.guess, abs=0.1)

@@ -59,6 +59,19 @@ def test_responsibilities_are_the_oracles(
     np.testing.assert_allclose(fitted(logits, start), expected, atol=1e-8)
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_steps_on_a_part_of_the_rows_lead_to_the_same_clusters(
+    pooled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POOLED_FROM", 3 if pooled else 4)
+    logits = made_logits(4000, 3, seed=1)
+    start = softmax(0.3 * logits)
+    monkeypatch.setattr(module, "FIRST_ROWS", 10**6)
+    whole = fitted(logits, start)
+    monkeypatch.setattr(module, "FIRST_ROWS", 1500)
+    assert np.abs(fitted(logits, start) - whole).mean() < 0.01
+
+
 def test_the_three_measures_are_means_over_rows() -> None:
     probs = softmax(made_logits(200, 3, seed=1))
     r = fitted(np.log(np.maximum(probs, module.SMALLEST_PROB)), probs)

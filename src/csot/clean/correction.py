@@ -12,6 +12,7 @@ verified rows move it to where most of them are put right.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,12 +23,14 @@ from csot.clean.class_shares import class_factors, reweighted
 from csot.clean.likelihood import Evidence, by_class, posterior, softmax_rows
 from csot.clean.noise_matrix import estimate, first_guess
 
-LEAST_POWER, LARGEST_POWER = 1.25, 4.0
+LEAST_POWER, LARGEST_POWER = 1.25, 4.4
 """Power at `LEAST_DOUBT` or below, and at `FULL_DOUBT` or above."""
 LEAST_DOUBT = 0.35
 """Where the clusters say nothing: people tell classes apart a little better than models do."""
-FULL_DOUBT = 0.8
+FULL_DOUBT = 1.0
 """Doubt from which the power no longer grows."""
+SLOW_START = 1.5
+"""Exponent of the growth between them: a little doubt changes few labels."""
 POWERS = tuple(float(power) for power in np.geomspace(1.0, 12.0, 12))
 """Candidates for the power where rows are verified."""
 POWER_DEVIATION = 0.4
@@ -68,8 +71,8 @@ def sharpen(probs: Tensor, power: float) -> Tensor:
 
 def power_at(doubt: float) -> float:
     """The power for a position on the path of explanations."""
-    share = (doubt - LEAST_DOUBT) / (FULL_DOUBT - LEAST_DOUBT)
-    return LEAST_POWER + min(max(share, 0.0), 1.0) * (LARGEST_POWER - LEAST_POWER)
+    share = min(max((doubt - LEAST_DOUBT) / (FULL_DOUBT - LEAST_DOUBT), 0.0), 1.0)
+    return LEAST_POWER + math.pow(share, SLOW_START) * (LARGEST_POWER - LEAST_POWER)
 
 
 def fit_correction(

@@ -47,7 +47,7 @@ from csot.clean.correction import (
     fit_correction,
     sharpen,
 )
-from csot.clean.likelihood import Evidence, by_class, posterior
+from csot.clean.likelihood import Evidence, by_class, posterior, softmax_rows
 from csot.clean.noise_rate_interval import (
     counted_interval,
     two_errors,
@@ -70,7 +70,12 @@ FLAG_DEVIATION = 0.35
 """How far off the position may be when labels are flagged. Wider, as a wrong label that is never
 looked at is lost, and a right one costs a glance."""
 GRID = 31
+PATH_ROWS = 5_000
+"""Rows on which powers and noise rates of the path are found."""
 MAX_FIT_ROWS = 10_000
+"""Rows that noise matrix and class shares are fitted to."""
+ROWS_AT_A_TIME = 8192
+"""Rows whose arrays stay in the processor's cache while they are judged."""
 
 
 @dataclass(frozen=True)
@@ -92,18 +97,21 @@ class Explanation:
         """q (N, C) in float64; verified rows are certain, rows without a label have p*."""
         wide = by_class(probs.double()).clamp_min(1e-30)
         wide = wide / wide.sum(1, keepdim=True)
-        truth = sharpen(wide, self.power)
-        regular = Evidence.of_labels(evidence.given, evidence.n_classes)
-        perceived, _ = posterior(wide, regular.likelihood(self.noise.double()))
-        result = (1 - self.guess) * couple(perceived, wide, truth) + self.guess * truth
-        unlabelled = evidence.given < 0
-        result[unlabelled] = truth[unlabelled]
+        result = truth = sharpen(wide, self.power)
+        if self.guess < 1:
+            regular = Evidence.of_labels(evidence.given, evidence.n_classes)
+            perceived, _ = posterior(wide, regular.likelihood(self.noise.double()))
+            coupled = perceived if self.power == 1.0 else couple(perceived, wide, truth)
+            result = coupled.mul_(1 - self.guess).add_(truth, alpha=self.guess)
+            unlabelled = evidence.given < 0
+            if bool(unlabelled.any()):
+                result[unlabelled] = truth[unlabelled]
         if self.factors is not None:
             result = reweighted(result, self.factors)
         locked = evidence.verified >= 0
-        result[locked] = torch.nn.functional.one_hot(
-            evidence.verified[locked], evidence.n_classes
-        ).double()
+        if bool(locked.any()):
+            classes = evidence.verified[locked]
+            result[locked] = torch.nn.functional.one_hot(classes, evidence.n_classes).double()
         return result
 
 
@@ -113,8 +121,8 @@ def couple(perceived: Tensor, probs: Tensor, truth: Tensor) -> Tensor:
     A perceived class c is the true one with probability min(p_c, p*_c) / p_c; otherwise the truth
     is k with probability proportional to max(p*_k - p_k, 0).
     """
-    stays = (truth / probs).clamp_max(1.0)
-    gains = (truth - probs).clamp_min(0.0)
+    stays = (truth / probs).clamp_max_(1.0)
+    gains = (truth - probs).clamp_min_(0.0)
     moved = (perceived * (1 - stays)).sum(1, keepdim=True)
     total = gains.sum(1, keepdim=True)
     # Gains of a saturated p may round to zero; its likeliest class, as good as all of p*, has them.
@@ -135,19 +143,20 @@ class Path:
         absorbed: float = ABSORBED,
     ) -> None:
         labelled = (evidence.given >= 0).nonzero()[:, 0]
-        if len(labelled) > MAX_FIT_ROWS:
-            chosen = np.random.default_rng(seed).permutation(len(labelled))[:MAX_FIT_ROWS]
+        if len(labelled) > PATH_ROWS:
+            chosen = np.random.default_rng(seed).permutation(len(labelled))[:PATH_ROWS]
             labelled = labelled[torch.from_numpy(chosen)]
         self._logs = by_class(probs[labelled].double()).clamp_min(1e-30).log()
-        self._gaps = self._logs - self._logs.amax(1, keepdim=True)
+        self._probs = self._logs.exp()
+        # For means over thousands of rows single precision is enough.
+        self._gaps = (self._logs - self._logs.amax(1, keepdim=True)).float()
         self._plain_overlap = self._mean_overlap(1.0)
         self._sharpest_overlap = self._mean_overlap(LARGEST_POWER)
         self._labels = Evidence.of_labels(evidence.given[labelled], evidence.n_classes)
         self._overlap = overlap
         self._noise = noise
         self._absorbed = absorbed
-        own = Explanation(0.0, 1.0, 0.0, noise).posterior(self._logs.exp(), self._labels)
-        self.class_noise = self._rate(own)
+        self.class_noise = self.noise_rate(Explanation(0.0, 1.0, 0.0, noise))
         """Noise rate by the noise matrix alone, all overlap being real."""
 
     def at(self, doubt: float) -> Explanation:
@@ -157,18 +166,18 @@ class Path:
         # Of the overlap of these rows themselves, so that without doubt the power is exactly 1.
         left = 1 - doubt * (1 - self._overlap.believable / max(self._overlap.labels, 1e-12))
         power = self._power_for(max(left, 0.0) * self._plain_overlap)
-        probs = self._logs.exp()
-        excess = float((sharpen(probs, power) - probs).clamp_min(0).sum(1).mean())
+        truth = self._probs if power == 1.0 else softmax_rows(power * self._logs)
+        excess = float((truth - self._probs).clamp_min_(0).sum(1).mean())
         guess = min(doubt**2, 1.0) * unexplained_share(excess, self.class_noise, self._absorbed)
         return Explanation(doubt, power, guess, self._noise)
 
     def noise_rate(self, explanation: Explanation) -> float:
         """Expected share of wrong labels in the sample."""
-        return self._rate(explanation.posterior(self._logs.exp(), self._labels))
+        return self._rate(explanation.posterior(self._probs, self._labels))
 
     def guessing_rate(self) -> float:
         """Noise rate if no label told more than its features: mean of 1 - p_y."""
-        return self._rate(self._logs.exp())
+        return self._rate(self._probs)
 
     def _rate(self, posteriors: Tensor) -> float:
         if not len(posteriors):
@@ -231,13 +240,22 @@ class ChosenExplanation:
 
     def judge(self, probs: Tensor, evidence: Evidence) -> Judged:
         """Judge rows (N, C): labels by the correction, their chances by the explanation."""
-        chances = self.correction.posterior(probs, evidence)
-        confidence, best = chances.max(1)
-        # A tie does not change a label.
-        kept = chances.gather(1, evidence.given.clamp(min=0)[:, None])[:, 0] >= confidence
-        corrected = torch.where(kept & (evidence.given >= 0), evidence.given, best)
-        posterior = self.explanation.posterior(probs, evidence)
-        return Judged(corrected, confidence, chances.mean(0), posterior)
+        n, n_classes = probs.shape
+        corrected, confidence = evidence.given.clone(), probs.new_empty(n, dtype=torch.float64)
+        posterior = by_class(probs.new_empty(n, n_classes, dtype=torch.float64))
+        shares = posterior.new_zeros(n_classes)
+        for start in range(0, n, ROWS_AT_A_TIME):
+            some = slice(start, start + ROWS_AT_A_TIME)
+            part, given = evidence.take(some), evidence.given[some]
+            chances = self.correction.posterior(probs[some], part)
+            confidence[some], best = chances.max(1)
+            # A tie does not change a label.
+            own = chances.gather(1, given.clamp(min=0)[:, None])[:, 0]
+            kept = (own >= confidence[some]) & (given >= 0)
+            corrected[some] = torch.where(kept, given, best)
+            shares += chances.sum(0) / n
+            posterior[some] = self.explanation.posterior(probs[some], part)
+        return Judged(corrected, confidence, shares, posterior)
 
 
 def explain(
@@ -296,9 +314,10 @@ def _position(
     """By the clusters of the predictions, and by verified rows."""
     checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
     rows = _labelled(evidence)
-    prior = doubt_by_clusters(overlap, path.class_noise, rows, absorbed, SCORE_CAUTION)
+    least = least_doubt_of_scores(overlap, path.class_noise)
+    prior = doubt_by_clusters(overlap, path.class_noise, rows, absorbed, SCORE_CAUTION, least)
     before = path.at(prior)
-    rates = [path.noise_rate(path.at(0.0)), path.noise_rate(before), path.guessing_rate()]
+    rates = [path.class_noise, path.noise_rate(before), path.guessing_rate()]
     blind = widened(min(rates), max(rates), rows)
     if not len(checked):
         return _Position(before, blind, _possible(path, prior))
@@ -346,8 +365,9 @@ def doubt_by_clusters(
     rows: int,
     absorbed: float = ABSORBED,
     errors: float = CHANGE_CAUTION,
+    least: float = LEAST_DOUBT,
 ) -> float:
-    """How much of the overlap is not believable, as a position on the path.
+    """How much of the overlap is not believable, as a position on the path, from `least` on.
 
     The overlap of the labels is only as sure as a share of so many labelled rows: so many standard
     `errors` of it are believed. Weighed by the share of the noise that the noise matrix does not
@@ -356,10 +376,14 @@ def doubt_by_clusters(
     margin = errors / 2 * two_errors(overlap.labels, rows)
     excess = overlap.labels - overlap.assignment - margin
     if not overlap.trusted or excess <= 0:
-        return LEAST_DOUBT
+        return least
     doubt = min(excess / overlap.labels / FULL_DOUBT_EXCESS, 1.0)
-    unexplained = unexplained_share(excess, class_noise, absorbed)
-    return LEAST_DOUBT + max(doubt - LEAST_DOUBT, 0.0) * unexplained
+    return least + max(doubt - least, 0.0) * unexplained_share(excess, class_noise, absorbed)
+
+
+def least_doubt_of_scores(overlap: Overlap, class_noise: float) -> float:
+    """LEAST_DOUBT, as far as the noise matrix does not explain more than that already."""
+    return LEAST_DOUBT * unexplained_share(LEAST_DOUBT * overlap.labels, class_noise, 1.0)
 
 
 def unexplained_share(excess: float, class_noise: float, absorbed: float = ABSORBED) -> float:

@@ -25,7 +25,7 @@ from csot.clean.inputs import (
 from csot.clean.likelihood import Evidence, by_class, log_probs, posterior, softmax_rows
 from csot.clean.noise_matrix import deconvolve, first_guess, of_surest_rows
 from csot.clean.overlap import MIN_ROWS_PER_CLASS, measure_overlap
-from csot.clean.stacking import Stack, calibrate, stack
+from csot.clean.stacking import calibrate, stack
 from csot.clean.verdicts import Rules, make_findings, warn_of_disagreement
 from csot.runs.findings import SCORE
 from csot.runs.noise import NoiseEstimate
@@ -37,7 +37,7 @@ BY_CLASS_SHARE = 0.4
 """Noise among the surest rows, over all disagreement, from which it is taken for noise by class."""
 FOUND_SHARE = 0.6
 """Share of it that the likelihood must have found for its noise matrix to be kept."""
-ROUNDS, LAST_ROUNDS = 40, 10
+ROUNDS, LAST_ROUNDS = 40, 5
 """Rounds of weighing in all, and those of them on the larger sample."""
 
 
@@ -188,6 +188,7 @@ def _judge(
         fair = (~is_verified | usual).nonzero()[:, 0]
     part, chosen = evidence.take(sample), logs[sample]
     noise, weights, rounds = first_guess(evidence.n_classes), torch.ones(1), ROUNDS
+    some: slice | torch.Tensor = slice(None)
     if len(part) > ROUGH_ROWS:
         some = part.sample(ROUGH_ROWS, seed)
         rough = stack([chosen[some]], part.take(some), noise, weights, rounds=rounds - LAST_ROUNDS)
@@ -197,8 +198,9 @@ def _judge(
     if len(part) >= MIN_ROWS_PER_CLASS * part.n_classes:
         calibrated = calibrate(chosen, part)
         surest = of_surest_rows(calibrated.probs, part)
-        truth = deconvolve(calibrated.probs, surest)
-        if _is_noise_by_class(truth, surest, judged, calibrated.probs, part):
+        predicted, noisy = calibrated.probs[some], judged.probs[some]
+        if _is_noise_by_class(predicted, surest, noisy, judged.noise, part.take(some)):
+            truth = deconvolve(calibrated.probs, surest)
             overlap = replace(
                 measure_overlap(calibrated.probs, seed), labels=1 - float(truth.amax(1).mean())
             )
@@ -210,13 +212,16 @@ def _judge(
 
 
 def _is_noise_by_class(
-    truth: torch.Tensor,
-    surest: torch.Tensor,
-    judged: Stack,
     predicted: torch.Tensor,
+    surest: torch.Tensor,
+    probs: torch.Tensor,
+    noise: torch.Tensor,
     evidence: Evidence,
 ) -> bool:
     """Whether the surest rows show noise by class that the likelihood has not found.
+
+    `predicted` (N, C) are probabilities of the given labels, `surest` (C, C) the noise matrix of
+    the surest rows, `probs` (N, C) and `noise` (C, C) what the likelihood has found.
 
     Models that were trained on wrong labels predict them: the likelihood is then as high with
     no noise at all. Noise among the surest rows, which makes up much of the disagreement, says
@@ -230,10 +235,9 @@ def _is_noise_by_class(
         return 1 - float(own.gather(1, part.given[:, None]).mean())
 
     disagreement = float((predicted[labelled].argmax(1) != part.given).float().mean())
-    by_surest = rate(truth, surest)
+    by_surest = rate(deconvolve(predicted, surest), surest)
     return (
-        by_surest >= BY_CLASS_SHARE * disagreement
-        and rate(judged.probs, judged.noise) < FOUND_SHARE * by_surest
+        by_surest >= BY_CLASS_SHARE * disagreement and rate(probs, noise) < FOUND_SHARE * by_surest
     )
 
 

@@ -80,7 +80,8 @@ class Evidence:
     def likelihood(self, noise: Tensor) -> Tensor:
         """p(y_i | k) as a new (N, C) tensor, stored by class, for a noise matrix (C, C)."""
         # Where there is no label, the column of class 0 stands in until it is overwritten.
-        values = noise.index_select(1, self._columns).T
+        # `gather`, as `index_select` is four times slower for float64.
+        values = noise.gather(1, self._columns.expand(len(noise), -1)).T
         if len(self._unlabelled):
             values[self._unlabelled] = 1.0
         if len(self._locked):
@@ -130,5 +131,5 @@ def log_probs(probs: Tensor) -> Tensor:
     A forest of 100 trees says 0 where it means "less than 1 %", a network hardly ever: zeros count
     as half of the smallest value above zero.
     """
-    smallest = probs[probs > 0].min() if bool((probs > 0).any()) else probs.new_tensor(1.0)
+    smallest = torch.where(probs > 0, probs, 1.0).min() if probs.numel() else probs.new_tensor(1.0)
     return probs.clamp_min(float((smallest / 2).clamp(1e-30, 0.01))).log()

@@ -97,7 +97,7 @@ def from_counts(counts: Tensor, strength: float | None = None) -> Tensor:
     total, right = float(n.sum()), float(n.diag().sum())
     rate = (total - right + 1) / (total + 2)
     prior = torch.full_like(n, rate / (n_classes - 1)).fill_diagonal_(1 - rate)
-    kappa = _strength_by_evidence(n, rows[:, 0], prior) if strength is None else strength
+    kappa = _strength_by_evidence(n, rows[:, 0], prior, rate) if strength is None else strength
     return keep_diagonal_largest((n + kappa * prior) / (rows + kappa)).float()
 
 
@@ -119,12 +119,14 @@ def keep_diagonal_largest(noise: Tensor) -> Tensor:
     return noise
 
 
-def _strength_by_evidence(counts: Tensor, rows: Tensor, prior: Tensor) -> float:
+def _strength_by_evidence(counts: Tensor, rows: Tensor, prior: Tensor, rate: float) -> float:
     """The shrinkage that maximises the Dirichlet-multinomial evidence of the counts (C, C).
 
-    `rows` (C,) are their sums by row.
+    `rows` (C,) are their sums by row; `rate` of mistakes is what the prior (C, C) consists of.
     """
-    concentration = STRENGTHS[:, None, None] * prior
-    of_rows = _LGAMMA[:, None] - torch.lgamma(STRENGTHS[:, None] + rows)
-    of_cells = torch.lgamma(concentration + counts) - torch.lgamma(concentration)
-    return float(STRENGTHS[(of_rows.sum(1) + of_cells.sum((1, 2))).argmax()])
+    n_classes = len(counts)
+    of_cells = torch.lgamma(STRENGTHS[:, None, None] * prior + counts).sum((1, 2))
+    of_rows = n_classes * _LGAMMA - torch.lgamma(STRENGTHS[:, None] + rows).sum(1)
+    of_prior = torch.lgamma(STRENGTHS * (1 - rate))
+    of_prior += (n_classes - 1) * torch.lgamma(STRENGTHS * (rate / (n_classes - 1)))
+    return float(STRENGTHS[(of_rows + of_cells - n_classes * of_prior).argmax()])

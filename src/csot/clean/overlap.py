@@ -36,7 +36,10 @@ SHRINKAGE = 10.0
 POOLED_FROM = 33
 """Number of classes from which one pooled covariance serves all."""
 SMALLEST_PROB = 1e-6
-MAX_STEPS = 40
+MAX_STEPS, LAST_STEPS = 20, 6
+"""EM steps in all, and those of them on all rows of the sample."""
+FIRST_ROWS = 2_000
+"""Rows that the other steps are taken on."""
 TOLERANCE = 2e-4
 MOST_BELIEVED = 0.75
 """Share of the labels' overlap that is believed at most, as people tell classes apart better than
@@ -88,26 +91,54 @@ def measure_overlap(probs: Tensor, seed: int = 0) -> Overlap:
 
 
 def cluster_responsibilities(logs: Tensor, start: Tensor) -> Tensor:
-    """r (N, C) of the t mixture of log probabilities (N, C), from responsibilities `start`."""
+    """r (N, C) of the t mixture of log probabilities (N, C), from responsibilities `start`.
+
+    Of many rows a part takes the first steps, and all of them the last ones.
+    """
     values = (logs - logs.mean(1, keepdim=True)) @ _contrasts(logs.shape[1])
-    dim, n_classes = values.shape[1], start.shape[1]
-    moments = _SharedScale(values) if n_classes >= POOLED_FROM else _OwnScales(values)
     shares, weights = by_class(start), torch.ones(1, 1, dtype=values.dtype)
-    for _ in range(MAX_STEPS):
-        counts = shares.sum(0).clamp_min(1e-9)
-        squared, log_det = moments.distances(shares * weights, counts)
-        log_joint = (
-            (counts / len(values)).log()
-            - 0.5 * log_det
-            - 0.5 * (DEGREES_OF_FREEDOM + dim) * torch.log1p(squared / DEGREES_OF_FREEDOM)
-        )
-        weights = (DEGREES_OF_FREEDOM + dim) / (DEGREES_OF_FREEDOM + squared)
-        updated = softmax_rows(log_joint)
-        moved = float((updated - shares).abs_().mean()) * n_classes
+    make = _SharedScale if start.shape[1] >= POOLED_FROM else _OwnScales
+    rows, steps = make(values), MAX_STEPS
+    first = max(FIRST_ROWS, MIN_ROWS_PER_CLASS * start.shape[1])
+    if len(values) >= 2 * first:
+        order = torch.randperm(len(values), generator=torch.Generator().manual_seed(0))
+        some = rows.take(order[:first])
+        _, components = _em(some, shares[order[:first]], weights, MAX_STEPS - LAST_STEPS)
+        shares, weights, steps = *_expected(rows, components), LAST_STEPS - 1
+    return _em(rows, shares, weights, steps)[0]
+
+
+def _em(
+    rows: _OwnScales | _SharedScale, shares: Tensor, weights: Tensor, steps: int
+) -> tuple[Tensor, _Components]:
+    """Responsibilities (N, C) and components, after so many steps or when the first stay."""
+    for _ in range(steps):
+        components = rows.fit(shares * weights, shares.sum(0).clamp_min(1e-9))
+        updated, weights = _expected(rows, components)
+        moved = float((updated - shares).abs_().mean()) * shares.shape[1]
         shares = updated
         if moved < TOLERANCE:
             break
-    return shares
+    return shares, components
+
+
+def _expected(rows: _OwnScales | _SharedScale, components: _Components) -> tuple[Tensor, Tensor]:
+    """The E-step: responsibilities and weights (N, C), smaller for rows far from a component."""
+    squared = rows.distances(components)
+    tail = DEGREES_OF_FREEDOM + rows.dim
+    log_density = -0.5 * components.log_det - 0.5 * tail * torch.log1p(squared / DEGREES_OF_FREEDOM)
+    return softmax_rows(components.log_shares + log_density), tail / (DEGREES_OF_FREEDOM + squared)
+
+
+@dataclass(frozen=True)
+class _Components:
+    """The mixture: logarithms of the shares (C,) and of the determinants of the scale matrices (C,)
+    or (1,), and what the distances are computed from."""
+
+    log_shares: Tensor
+    log_det: Tensor
+    position: Tensor
+    scale: Tensor
 
 
 def _contrasts(n_classes: int) -> Tensor:
@@ -118,20 +149,27 @@ def _contrasts(n_classes: int) -> Tensor:
 
 
 class _OwnScales:
-    """A scale matrix per class, shrunk towards the pooled one.
+    """Rows of a mixture with a scale matrix per class, shrunk towards the pooled one.
 
     Sums over the rows and distances to all classes are one product each with the monomials
     [v_i v_j (i <= j), v_i, 1] of every row, (N, M).
     """
 
-    def __init__(self, values: Tensor) -> None:
+    def __init__(self, values: Tensor, monomials: Tensor | None = None) -> None:
         n, self.dim = values.shape
+        self.values = values
         self.rows, self.columns = torch.triu_indices(self.dim, self.dim)
-        products = values[:, self.rows] * values[:, self.columns]
-        self.monomials = torch.cat([products, values, values.new_ones(n, 1)], 1)
+        if monomials is None:
+            products = values[:, self.rows] * values[:, self.columns]
+            monomials = torch.cat([products, values, values.new_ones(n, 1)], 1)
+        self.monomials = monomials
 
-    def distances(self, weighted: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-        """Squared Mahalanobis distances (N, C) and log determinants (C,)."""
+    def take(self, rows: Tensor) -> _OwnScales:
+        """Some of the rows."""
+        return _OwnScales(self.values[rows], self.monomials[rows])
+
+    def fit(self, weighted: Tensor, counts: Tensor) -> _Components:
+        """The M-step: from responsibilities times weights (N, C), and sums of the first (C,)."""
         sums = weighted.T @ self.monomials
         sizes = sums[:, -1]
         means = sums[:, -1 - self.dim : -1] / sizes.clamp_min(1e-9)[:, None]
@@ -142,14 +180,19 @@ class _OwnScales:
         scales = (scatter + strength * pooled) / (counts + strength)[:, None, None]
         factors = torch.linalg.cholesky(scales)
         inverse = torch.cholesky_inverse(factors)
+        shares = (counts / len(self.values)).log()
+        return _Components(shares, _log_det(factors), means, inverse)
+
+    def distances(self, components: _Components) -> Tensor:
+        """Squared Mahalanobis distances (N, C)."""
+        means, inverse = components.position, components.scale
         linear = (inverse @ means[:, :, None])[:, :, 0]
         quadratic = inverse[:, self.rows, self.columns] * torch.where(
             self.rows == self.columns, 1, 2
         )
         constant = (means * linear).sum(1, keepdim=True)
         coefficients = torch.cat([quadratic, -2 * linear, constant], 1)
-        squared = (coefficients @ self.monomials.T).clamp_min_(0).T
-        return squared, _log_det(factors)
+        return (coefficients @ self.monomials.T).clamp_min_(0).T
 
     def _symmetric(self, sums: Tensor) -> Tensor:
         """Matrices (C, D, D) of second moments from the sums of the products."""
@@ -160,21 +203,31 @@ class _OwnScales:
 
 
 class _SharedScale:
-    """One pooled scale matrix for all classes."""
+    """Rows of a mixture with one pooled scale matrix for all classes."""
 
     def __init__(self, values: Tensor) -> None:
-        self.values = values
+        self.values, self.dim = values, values.shape[1]
 
-    def distances(self, weighted: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-        """Squared Mahalanobis distances (N, C) and the log determinant (1,)."""
+    def take(self, rows: Tensor) -> _SharedScale:
+        """Some of the rows."""
+        return _SharedScale(self.values[rows])
+
+    def fit(self, weighted: Tensor, counts: Tensor) -> _Components:
+        """The M-step: from responsibilities times weights (N, C), and sums of the first (C,)."""
         values, sizes = self.values, weighted.sum(0)
         means = (weighted.T @ values) / sizes.clamp_min(1e-9)[:, None]
         total = values.T @ (values * weighted.sum(1, keepdim=True))
         factor = torch.linalg.cholesky(_pooled(total, means, sizes, len(values)))
-        white = torch.linalg.solve_triangular(factor, values.T, upper=False).T
-        centres = torch.linalg.solve_triangular(factor, means.T, upper=False).T
-        squared = (white**2).sum(1)[:, None] - 2 * white @ centres.T + (centres**2).sum(1)
-        return squared.clamp_min(0), _log_det(factor[None])
+        return _Components((counts / len(values)).log(), _log_det(factor[None]), means, factor)
+
+    def distances(self, components: _Components) -> Tensor:
+        """Squared Mahalanobis distances (N, C)."""
+        white, centres = (
+            torch.linalg.solve_triangular(components.scale, rows.T, upper=False).T
+            for rows in (self.values, components.position)
+        )
+        squared: Tensor = (white**2).sum(1)[:, None] - 2 * white @ centres.T + (centres**2).sum(1)
+        return squared.clamp_min(0)
 
 
 def _pooled(total: Tensor, means: Tensor, sizes: Tensor, n_rows: int) -> Tensor:

@@ -20,6 +20,11 @@ PRIOR_STRENGTH = 0.1
 """Weight, in rows, of a Gaussian prior on a: separable data would send it to infinity."""
 
 
+LEAST_CURVATURE = 0.05
+"""Share of the curvature of EM's bound that is kept where the likelihood's own is smaller."""
+FIRST_STEPS = 4
+"""Newton steps before T is first fitted: weights that do not suit T yet would draw it to a worse
+optimum."""
 SMALLEST_NOISE = 0.002
 """Noise that is assumed where none is fitted: one impossible label must not decide alone."""
 MAX_ROWS = 25_000
@@ -68,10 +73,10 @@ def stack(
     logits = _stored_by_class(members)
     weights = torch.full((len(members),), 1.0 / len(members)) if start is None else start
     probs = _probs(logits, weights)
-    for _ in range(rounds):
+    for turn in range(rounds):
         before = weights
         likelihood = evidence.likelihood(noise)
-        for _ in range(2):
+        for _ in range(1 if turn else FIRST_STEPS):
             weights, probs = _newton_step(logits, likelihood, weights, probs)
         updated = estimate(probs, evidence, noise, rounds=5)
         moved = float((updated - noise).abs().max())
@@ -135,7 +140,7 @@ def _probs(logits: Tensor, weights: Tensor) -> Tensor:
 def _newton_step(
     logits: Tensor, likelihood: Tensor, weights: Tensor, probs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """One step on the weights, never uphill, projected onto a >= 0.
+    """One Newton step on the weights, never uphill, projected onto a >= 0.
 
     Takes and returns the weights and their probabilities, which cost most of the time.
     """
@@ -147,11 +152,7 @@ def _newton_step(
 
     truth, marginal = posterior(probs, likelihood)
     slope = ((probs - truth) * logits).sum((1, 2)) / n + prior * weights
-    centred = logits - (probs * logits).sum(2, keepdim=True)
-    # The curvature of the EM bound: never below that of the likelihood itself.
-    curvature = torch.stack([(probs * z * centred).sum((1, 2)) for z in centred]) / n
-    ridge = 1e-4 * curvature.diag().mean() + prior
-    curvature += ridge * torch.eye(len(weights))
+    curvature = _curvature(logits, probs, truth) + prior * torch.eye(len(weights))
     is_free = (weights > 0) | (slope < 0)
     if bool(is_free.all()):
         direction = torch.linalg.solve(curvature, slope)
@@ -166,3 +167,27 @@ def _newton_step(
         if loss(trial, marginal_likelihood(tried, likelihood)) <= here + 1e-7:
             return trial, tried
     return weights, probs
+
+
+def _curvature(logits: Tensor, probs: Tensor, truth: Tensor) -> Tensor:
+    """Second derivatives (M, M) of the loss: covariances of the logits under p less those under q.
+
+    The first alone is the curvature of EM's bound, and its steps become tiny the less a label
+    tells. The difference need not be positive definite: no more of the second is taken than leaves
+    a small share of the first.
+    """
+    of_bound, of_posterior = (_covariance(logits, weights) for weights in (probs, truth))
+    of_bound += 1e-4 * of_bound.diag().mean().clamp_min(1e-12) * torch.eye(len(of_bound))
+    factor = torch.linalg.cholesky(of_bound)
+    half = torch.linalg.solve_triangular(factor, of_posterior, upper=False)
+    relative = torch.linalg.solve_triangular(factor, half.T, upper=False)
+    largest = float(torch.linalg.eigvalsh(relative)[-1])
+    share = min(1.0, (1 - LEAST_CURVATURE) / max(largest, 1e-6))
+    return of_bound - share * of_posterior
+
+
+def _covariance(logits: Tensor, probs: Tensor) -> Tensor:
+    """Mean over the rows of the covariances (M, M) of the members' logits over the classes."""
+    centred = logits - (probs * logits).sum(2, keepdim=True)
+    sums = torch.stack([(probs * member * centred).sum((1, 2)) for member in centred])
+    return sums / logits.shape[1]

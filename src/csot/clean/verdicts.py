@@ -129,13 +129,14 @@ def make_findings(
     # An unlabelled row has no label that could be wrong; its score is how sure the suggestion is.
     score = np.where(given >= 0, posterior[rows, np.maximum(given, 0)], confidence)
     score = np.where(locked, (corrected == given) | (given < 0), score)
-    status = np.where(corrected == given, "clean", "corrected").astype(object)
+    status = np.array(["clean", "corrected"], dtype=object)[(corrected != given).astype(np.intp)]
     judged = (given >= 0) & ~locked & ~rare & informative
     issue = judged & ((corrected != given) | (1 - score >= rules.threshold))
     kept = issue & (corrected == given)
     doubtful = (confidence < CONFIDENT) | kept | misfit | rare | (not informative)
     status[doubtful & ~locked] = "uncertain"
-    note = np.full(len(given), "" if informative else "features say nothing", dtype=object)
+    note = np.empty(len(given), dtype=object)
+    note[:] = "" if informative else "features say nothing"
     note[rare] = "too few rows of this class"
     note[given < 0] = "no label given"
     note[misfit] = "no class fits"

@@ -78,7 +78,9 @@ def reasons(verdicts: Verdicts, names: Sequence[Any]) -> npt.NDArray[np.object_]
     unlabelled, changed = v.given < 0, v.corrected != v.given
     confidence = v.posterior[every, v.corrected]
     sure = confidence >= SURE
-    texts = np.full(len(v.given), AGREES, dtype=object)
+    # Not np.full, which would make a new string for every row.
+    texts = np.empty(len(v.given), dtype=object)
+    texts[:] = AGREES
     open_ = ~none
 
     def fill(mask: Bools, sentence: str, *columns: tuple[list[str], Ints]) -> None:
@@ -88,8 +90,14 @@ def reasons(verdicts: Verdicts, names: Sequence[Any]) -> npt.NDArray[np.object_]
         if not columns:
             texts[rows] = sentence
             return
-        cells = [map(table.__getitem__, index[rows].tolist()) for table, index in columns]
-        texts[rows] = [sentence % values for values in zip(*cells, strict=True)]
+        # Most sentences occur often: each is written once.
+        code = np.zeros(len(rows), dtype=np.int64)
+        for table, index in columns:
+            code = code * len(table) + index[rows]
+        _, first, which = np.unique(code, return_index=True, return_inverse=True)
+        cells = [map(table.__getitem__, index[rows[first]].tolist()) for table, index in columns]
+        written = [sentence % values for values in zip(*cells, strict=True)]
+        texts[rows] = np.array(written, dtype=object)[which]
 
     suggestion = (words, v.corrected), (SHARES, _shares(confidence))
     label = (words, v.given), (SHARES, _shares(v.posterior[every, np.maximum(v.given, 0)]))
