@@ -361,7 +361,7 @@ def test_the_curvature_of_the_judge_is_that_of_the_loss(seed: int) -> None:
     )
     probs = reference.softmax(np.einsum("m,mnc->nc", weights, members))
     truth = reference.posterior(probs, known)
-    found = stacking._curvature(*map(torch.from_numpy, (members, probs, truth)))
+    found, _ = stacking._curvatures(*map(torch.from_numpy, (members, probs, truth)))
     # Where it is not positive definite, a small share of that of EM's bound is kept.
     bound = stacking._covariance(torch.from_numpy(members), torch.from_numpy(probs)).numpy()
     if np.linalg.eigvalsh(expected - stacking.LEAST_CURVATURE * bound)[0] > 0:

@@ -421,9 +421,10 @@ def test_the_interval_contains_the_rate(trusted: bool, error: float) -> None:
 
 def test_the_least_doubt_is_what_the_noise_matrix_does_not_explain() -> None:
     overlap = replace(make_problem(600, 4, seed=3).overlap, labels=0.2)
-    doubts = [module.least_doubt_of_scores(overlap, noise) for noise in (0.0, 0.07, 0.14, 0.7)]
-    assert doubts == pytest.approx([0.35, 0.35, 0.175, 0.035])
-    for noise, doubt in zip((0.0, 0.14), (doubts[0], doubts[2]), strict=True):
+    doubts = [module.least_doubt_of_scores(overlap, noise) for noise in (0.0, 0.14, 0.28, 0.7)]
+    assert doubts == pytest.approx([0.35, 0.35, 0.175, 0.07])
+    assert module.least_doubt_of_scores(overlap, 0.14, absorbed=1.0) == pytest.approx(0.175)
+    for noise, doubt in zip((0.0, 0.28), (doubts[0], doubts[2]), strict=True):
         arguments = replace(overlap, trusted=False), noise, 600, module.ABSORBED
         assert module.doubt_by_clusters(*arguments, module.SCORE_CAUTION, doubt) == doubt
         assert module.doubt_by_clusters(*arguments) == module.LEAST_DOUBT

@@ -19,6 +19,7 @@ from sklearn.model_selection import cross_val_predict
 
 from csot.clean import DisagreementWarning, find_label_issues
 from csot.clean.likelihood import log_probs
+from reference.latent_truth import softmax
 
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 COLUMNS = {
@@ -312,3 +313,22 @@ def test_swapped_arguments_are_named() -> None:
     for wrong in (labels, [0, 1, 0]):
         with pytest.raises(ValueError, match=r"find_label_issues\(labels, pred_probs\)"):
             find_label_issues(probs, wrong)
+
+
+@pytest.mark.parametrize("spread", [0.5, 0.8])
+@pytest.mark.parametrize("n_classes", [5, 10])
+def test_classes_that_overlap_are_no_noise(n_classes: int, spread: float) -> None:
+    """Right labels, and their exact probabilities: a circle of clusters, most rows uncertain."""
+    rng = np.random.default_rng(0)
+    angles = 2 * np.pi * np.arange(n_classes) / n_classes
+    centres = np.stack([np.cos(angles), np.sin(angles)], 1)
+    labels = rng.integers(0, n_classes, 3000)
+    rows = centres[labels] + spread * rng.normal(size=(3000, 2))
+    squared = ((rows[:, None] - centres) ** 2).sum(2)
+    probs = softmax(-squared / (2 * spread**2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisagreementWarning)
+        table = find_label_issues(labels, probs)
+    assert (table["corrected_label"] != labels).mean() < 0.02
+    low, _ = table.attrs["noise_rate_interval"]
+    assert low < 0.01

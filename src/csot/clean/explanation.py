@@ -314,7 +314,7 @@ def _position(
     """By the clusters of the predictions, and by verified rows."""
     checked = ((evidence.verified >= 0) & (evidence.given >= 0)).nonzero()[:, 0]
     rows = _labelled(evidence)
-    least = least_doubt_of_scores(overlap, path.class_noise)
+    least = least_doubt_of_scores(overlap, path.class_noise, absorbed)
     prior = doubt_by_clusters(overlap, path.class_noise, rows, absorbed, SCORE_CAUTION, least)
     before = path.at(prior)
     rates = [path.class_noise, path.noise_rate(before), path.guessing_rate()]
@@ -381,9 +381,11 @@ def doubt_by_clusters(
     return least + max(doubt - least, 0.0) * unexplained_share(excess, class_noise, absorbed)
 
 
-def least_doubt_of_scores(overlap: Overlap, class_noise: float) -> float:
+def least_doubt_of_scores(
+    overlap: Overlap, class_noise: float, absorbed: float = ABSORBED
+) -> float:
     """LEAST_DOUBT, as far as the noise matrix does not explain more than that already."""
-    return LEAST_DOUBT * unexplained_share(LEAST_DOUBT * overlap.labels, class_noise, 1.0)
+    return LEAST_DOUBT * unexplained_share(LEAST_DOUBT * overlap.labels, class_noise, absorbed)
 
 
 def unexplained_share(excess: float, class_noise: float, absorbed: float = ABSORBED) -> float:

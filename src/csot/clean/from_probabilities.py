@@ -37,6 +37,8 @@ BY_CLASS_SHARE = 0.4
 """Noise among the surest rows, over all disagreement, from which it is taken for noise by class."""
 FOUND_SHARE = 0.6
 """Share of it that the likelihood must have found for its noise matrix to be kept."""
+MOST_OVERLAP_BY_CLASS = 0.4
+"""Overlap of the clusters up to which the labels of the surest rows tell noise by class."""
 ROUNDS, LAST_ROUNDS = 40, 5
 """Rounds of weighing in all, and those of them on the larger sample."""
 
@@ -200,12 +202,13 @@ def _judge(
         surest = of_surest_rows(calibrated.probs, part)
         predicted, noisy = calibrated.probs[some], judged.probs[some]
         if _is_noise_by_class(predicted, surest, noisy, judged.noise, part.take(some)):
-            truth = deconvolve(calibrated.probs, surest)
-            overlap = replace(
-                measure_overlap(calibrated.probs, seed), labels=1 - float(truth.amax(1).mean())
-            )
-            judgement = explain(truth, part, surest, overlap, seed, absorbed=1.0, fair=fair)
-            return judgement, deconvolve(softmax_rows(calibrated.weights * logs), surest)
+            overlap = measure_overlap(calibrated.probs, seed)
+            # Where clusters hardly differ there are no sure rows.
+            if overlap.assignment <= MOST_OVERLAP_BY_CLASS:
+                truth = deconvolve(calibrated.probs, surest)
+                overlap = replace(overlap, labels=1 - float(truth.amax(1).mean()))
+                judgement = explain(truth, part, surest, overlap, seed, absorbed=1.0, fair=fair)
+                return judgement, deconvolve(softmax_rows(calibrated.weights * logs), surest)
     overlap = measure_overlap(judged.probs, seed)
     judgement = explain(judged.probs, part, judged.noise, overlap, seed, fair=fair)
     return judgement, softmax_rows(judged.weights * logs)

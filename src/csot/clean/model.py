@@ -285,7 +285,8 @@ def _with_votes(judged: Stack, votes: Member, evidence: Evidence) -> Stack:
 
     Not by the believable ones, which agree with the models that chose them.
     """
-    both = stack([judged.probs.log(), votes.logits], evidence, judged.noise)
+    logs = judged.probs.clamp_min(1e-30).log()  # sure ones round to zero
+    both = stack([logs, votes.logits], evidence, judged.noise)
     return replace(both, weights=torch.cat([judged.weights * both.weights[0], both.weights[1:]]))
 
 

@@ -22,6 +22,8 @@ PRIOR_STRENGTH = 0.1
 
 LEAST_CURVATURE = 0.05
 """Share of the curvature of EM's bound that is kept where the likelihood's own is smaller."""
+LENGTHS = (1.0, 0.5, 0.25), (1.0, 0.5, 0.25, 0.1, 0.01)
+"""Of the Newton step, and of the step by the bound where no length of the first descends."""
 FIRST_STEPS = 4
 """Newton steps before T is first fitted: weights that do not suit T yet would draw it to a worse
 optimum."""
@@ -152,29 +154,26 @@ def _newton_step(
 
     truth, marginal = posterior(probs, likelihood)
     slope = ((probs - truth) * logits).sum((1, 2)) / n + prior * weights
-    curvature = _curvature(logits, probs, truth) + prior * torch.eye(len(weights))
-    is_free = (weights > 0) | (slope < 0)
-    if bool(is_free.all()):
-        direction = torch.linalg.solve(curvature, slope)
-    else:
-        free = is_free.nonzero()[:, 0]
-        direction = torch.zeros_like(weights)
-        direction[free] = torch.linalg.solve(curvature[free][:, free], slope[free])
+    is_free = ((weights > 0) | (slope < 0)).nonzero()[:, 0]
     here = loss(weights, marginal)
-    for share in (1.0, 0.5, 0.25, 0.1, 0.01):
-        trial = (weights - share * direction).clamp_min(0)
-        tried = _probs(logits, trial)
-        if loss(trial, marginal_likelihood(tried, likelihood)) <= here + 1e-7:
-            return trial, tried
+    for curvature, lengths in zip(_curvatures(logits, probs, truth), LENGTHS, strict=True):
+        direction = torch.zeros_like(weights)
+        own = (curvature + prior * torch.eye(len(weights)))[is_free][:, is_free]
+        direction[is_free] = torch.linalg.solve(own, slope[is_free])
+        for length in lengths:
+            trial = (weights - length * direction).clamp_min(0)
+            tried = _probs(logits, trial)
+            if loss(trial, marginal_likelihood(tried, likelihood)) <= here + 1e-7:
+                return trial, tried
     return weights, probs
 
 
-def _curvature(logits: Tensor, probs: Tensor, truth: Tensor) -> Tensor:
-    """Second derivatives (M, M) of the loss: covariances of the logits under p less those under q.
+def _curvatures(logits: Tensor, probs: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+    """Second derivatives (M, M) of the loss, and of EM's bound on it.
 
-    The first alone is the curvature of EM's bound, and its steps become tiny the less a label
-    tells. The difference need not be positive definite: no more of the second is taken than leaves
-    a small share of the first.
+    The first are covariances of the logits under p less those under q; those under p alone are the
+    curvature of the bound, whose steps never fail and become tiny the less a label tells. The
+    difference need not be positive definite: no more is taken off than leaves a small share.
     """
     of_bound, of_posterior = (_covariance(logits, weights) for weights in (probs, truth))
     of_bound += 1e-4 * of_bound.diag().mean().clamp_min(1e-12) * torch.eye(len(of_bound))
@@ -183,7 +182,7 @@ def _curvature(logits: Tensor, probs: Tensor, truth: Tensor) -> Tensor:
     relative = torch.linalg.solve_triangular(factor, half.T, upper=False)
     largest = float(torch.linalg.eigvalsh(relative)[-1])
     share = min(1.0, (1 - LEAST_CURVATURE) / max(largest, 1e-6))
-    return of_bound - share * of_posterior
+    return of_bound - share * of_posterior, of_bound
 
 
 def _covariance(logits: Tensor, probs: Tensor) -> Tensor:
