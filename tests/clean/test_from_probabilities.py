@@ -306,6 +306,11 @@ def test_noise_by_class_that_the_model_has_learned() -> None:
     shuffled = find_label_issues(given[order], probs[order])
     same = shuffled["corrected_label"].to_numpy() == table["corrected_label"].to_numpy()[order]
     assert same.mean() > 0.99  # the sample that decides is another one
+    verified = np.full(n, None, dtype=object)
+    verified[order[:800]] = truth[order[:800]]
+    checked = find_label_issues(given, probs, verified=verified)["corrected_label"].to_numpy()
+    others = order[800:]
+    assert (checked == truth)[others].mean() > right - 0.01
 
 
 def test_swapped_arguments_are_named() -> None:

@@ -190,7 +190,6 @@ def _judge(
         fair = (~is_verified | usual).nonzero()[:, 0]
     part, chosen = evidence.take(sample), logs[sample]
     noise, weights, rounds = first_guess(evidence.n_classes), torch.ones(1), ROUNDS
-    some: slice | torch.Tensor = slice(None)
     if len(part) > ROUGH_ROWS:
         some = part.sample(ROUGH_ROWS, seed)
         rough = stack([chosen[some]], part.take(some), noise, weights, rounds=rounds - LAST_ROUNDS)
@@ -200,8 +199,14 @@ def _judge(
     if len(part) >= MIN_ROWS_PER_CLASS * part.n_classes:
         calibrated = calibrate(chosen, part)
         surest = of_surest_rows(calibrated.probs, part)
-        predicted, noisy = calibrated.probs[some], judged.probs[some]
-        if _is_noise_by_class(predicted, surest, noisy, judged.noise, part.take(some)):
+        # As if nothing were verified: what a row adds must not turn one model into another.
+        few = torch.from_numpy(np.random.default_rng(seed).permutation(len(part))[:ROUGH_ROWS])
+        blind = Evidence.of_labels(part.given[few], part.n_classes)
+        found, probs = judged.noise, judged.probs[few]
+        if bool((part.verified >= 0).any()):
+            without = stack([chosen[few]], blind, first_guess(part.n_classes), torch.ones(1))
+            found, probs = without.noise, without.probs
+        if _is_noise_by_class(calibrated.probs[few], surest, probs, found, blind):
             overlap = measure_overlap(calibrated.probs, seed)
             # Where clusters hardly differ there are no sure rows.
             if overlap.assignment <= MOST_OVERLAP_BY_CLASS:
