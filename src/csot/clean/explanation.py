@@ -266,7 +266,7 @@ def explain(
     seed: int = 0,
     absorbed: float = ABSORBED,
     class_prior: Tensor | None = None,
-    fair: Tensor | None = None,
+    fair: Tensor | slice | None = None,
 ) -> ChosenExplanation:
     """Place a data set on the path, and fit the correction that changes labels.
 
@@ -277,8 +277,10 @@ def explain(
     path = Path(probs, evidence, noise, overlap, seed, absorbed)
     position = _position(path, probs, evidence, overlap, absorbed)
     if fair is None:
-        order = np.random.default_rng(seed).permutation(len(evidence))
-        fair = torch.from_numpy(np.sort(order[:MAX_FIT_ROWS]))
+        fair = slice(None)
+        if len(evidence) > MAX_FIT_ROWS:
+            order = np.random.default_rng(seed).permutation(len(evidence))
+            fair = torch.from_numpy(np.sort(order[:MAX_FIT_ROWS]))
     truth = position.explanation.posterior(probs[fair], evidence.take(fair))
     factors = class_factors(truth, evidence.given[fair], class_prior)
     # Changes are more cautious: the clusters are known from no more rows than were looked at.

@@ -187,7 +187,8 @@ def _judge(
         is_verified = evidence.verified[sample] >= 0
         share = MAX_FIT_ROWS / len(evidence)
         usual = is_verified.cumsum(0) <= math.ceil(share * int(is_verified.sum()))
-        fair = (~is_verified | usual).nonzero()[:, 0]
+        if not bool((~is_verified | usual).all()):
+            fair = (~is_verified | usual).nonzero()[:, 0]
     part, chosen = evidence.take(sample), logs[sample]
     noise, weights, rounds = first_guess(evidence.n_classes), torch.ones(1), ROUNDS
     if len(part) > ROUGH_ROWS:

@@ -59,20 +59,23 @@ def of_surest_rows(probs: Tensor, evidence: Evidence) -> Tensor:
     mistakes at hard rows become rarer the surer the rows. Counted among the surest half and the
     surest quarter of the rows predicted as each class, and extrapolated linearly to a share of 0.
     """
-    half, quarter = (_of_confident_rows(probs, evidence, share) for share in CONFIDENT_SHARES)
+    half, quarter = _of_confident_rows(probs, evidence)
     others = (2 * quarter - half).clamp_min(1e-4).fill_diagonal_(0.0)
     others *= (others.sum(1).clamp_max(0.9) / others.sum(1).clamp_min(1e-9))[:, None]
     return keep_diagonal_largest(others + torch.diag(1 - others.sum(1)))
 
 
-def _of_confident_rows(probs: Tensor, evidence: Evidence, share: float) -> Tensor:
+def _of_confident_rows(probs: Tensor, evidence: Evidence) -> list[Tensor]:
+    """T counted among each of the shares of the rows predicted as a class, the surest of them."""
     best, predicted = probs.max(1)
-    counts = probs.new_zeros(evidence.n_classes, evidence.n_classes)
+    counts = probs.new_zeros(len(CONFIDENT_SHARES), evidence.n_classes, evidence.n_classes)
     for k in range(evidence.n_classes):
         rows = ((predicted == k) & (evidence.given >= 0)).nonzero()[:, 0]
-        surest = rows[best[rows].argsort(descending=True)[: math.ceil(share * len(rows))]]
-        counts[k] = torch.bincount(evidence.given[surest], minlength=evidence.n_classes)
-    return from_counts(counts)
+        given = evidence.given[rows[best[rows].argsort(descending=True)]]
+        for by_share, share in zip(counts, CONFIDENT_SHARES, strict=True):
+            surest = given[: math.ceil(share * len(given))]
+            by_share[k] = torch.bincount(surest, minlength=evidence.n_classes)
+    return [from_counts(by_share) for by_share in counts]
 
 
 def deconvolve(probs: Tensor, noise: Tensor) -> Tensor:

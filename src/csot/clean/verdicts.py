@@ -23,6 +23,15 @@ from csot.runs.reasons import Verdicts, reasons
 CONFIDENT = 0.8
 """Below this posterior of the best class the evidence does not carry a verdict."""
 
+STATUSES = ["clean", "corrected", "uncertain"]
+NOTES = [
+    "",
+    "features say nothing",
+    "too few rows of this class",
+    "no label given",
+    "no class fits",
+    "verified",
+]
 RARE_CLASS_ROWS = 3
 """Rows that a class needs before one of them can be judged by the others."""
 FLAG_ROWS = 4_000
@@ -129,18 +138,19 @@ def make_findings(
     # An unlabelled row has no label that could be wrong; its score is how sure the suggestion is.
     score = np.where(given >= 0, posterior[rows, np.maximum(given, 0)], confidence)
     score = np.where(locked, (corrected == given) | (given < 0), score)
-    status = np.array(["clean", "corrected"], dtype=object)[(corrected != given).astype(np.intp)]
     judged = (given >= 0) & ~locked & ~rare & informative
     issue = judged & ((corrected != given) | (1 - score >= rules.threshold))
     kept = issue & (corrected == given)
     doubtful = (confidence < CONFIDENT) | kept | misfit | rare | (not informative)
-    status[doubtful & ~locked] = "uncertain"
-    note = np.empty(len(given), dtype=object)
-    note[:] = "" if informative else "features say nothing"
-    note[rare] = "too few rows of this class"
-    note[given < 0] = "no label given"
-    note[misfit] = "no class fits"
-    note[locked] = "verified"
+    status = np.where(doubtful & ~locked, STATUSES.index("uncertain"), corrected != given)
+    note = np.full(len(given), 0 if informative else NOTES.index("features say nothing"))
+    for mask, text in (
+        (rare, "too few rows of this class"),
+        (given < 0, "no label given"),
+        (misfit, "no class fits"),
+        (locked, "verified"),
+    ):
+        note[mask] = NOTES.index(text)
     predicted = probs.argmax(1)
     verdicts = Verdicts(
         posterior=posterior,
@@ -162,10 +172,15 @@ def make_findings(
         is_issue=issue,
         score=score,
         confidence=confidence,
-        status=status,
-        note=note,
+        status=_texts(STATUSES, status),
+        note=_texts(NOTES, note),
         reason=reasons(verdicts, labels.classes.tolist()),
     )
+
+
+def _texts(texts: list[str], numbers: npt.NDArray[np.int64]) -> Any:
+    """A column of texts (N,) by their numbers, as pandas would make it of the texts themselves."""
+    return pd.Series(texts).array.take(numbers)
 
 
 # Rows that no class fits: far from every class mean, out of all proportion to the others.
