@@ -138,6 +138,9 @@ def test_no_class_is_pushed_further_than_the_largest_factor() -> None:
 
 
 def test_the_power_grows_with_the_doubt() -> None:
+    middle = (correction.LEAST_DOUBT + correction.FULL_DOUBT) / 2
+    steps = [power_at(doubt) for doubt in (correction.LEAST_DOUBT, middle, correction.FULL_DOUBT)]
+    assert steps == pytest.approx([1.25, 1.25 + 3.15 * 0.5**1.5, 4.4])
     powers = [power_at(doubt) for doubt in np.linspace(0, 1.5, 16)]
     assert powers[0] == correction.LEAST_POWER
     assert powers[-1] == correction.LARGEST_POWER

@@ -320,6 +320,24 @@ def test_swapped_arguments_are_named() -> None:
             find_label_issues(probs, wrong)
 
 
+def test_one_verified_row_leaves_the_others_as_they_are() -> None:
+    """Pair noise of which the model has learned half: enough to doubt which model to take."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 9000)
+    logits = 2 * np.eye(4)[truth] + rng.normal(size=(9000, 4))
+    pair = 0.8 * np.eye(4) + 0.2 * np.roll(np.eye(4), 1, axis=1)
+    given = np.array([rng.choice(4, p=pair[k]) for k in truth])
+    own = softmax(2 * logits)
+    probs = (own @ pair + own) / 2
+    verified = np.full(9000, None, dtype=object)
+    verified[0] = truth[0]
+    one, other = (
+        find_label_issues(given, probs, verified=rows)["corrected_label"].to_numpy()[1:]
+        for rows in (None, verified)
+    )
+    assert (one != other).mean() < 0.005
+
+
 @pytest.mark.parametrize("spread", [0.5, 0.8])
 @pytest.mark.parametrize("n_classes", [5, 10])
 def test_classes_that_overlap_are_no_noise(n_classes: int, spread: float) -> None:

@@ -226,6 +226,8 @@ class ChosenExplanation:
     noise_rate_interval: tuple[float, float]
     possible: list[tuple[float, Explanation]]
     """Explanations that the data set may have, with their probabilities."""
+    has_evidence: bool = False
+    """Whether something speaks for more mistakes than the noise matrix explains."""
 
     def believing_labels(self, noise: Tensor) -> ChosenExplanation:
         """The same, but with a noise matrix (C, C) that explains all there is to explain."""
@@ -242,7 +244,7 @@ class ChosenExplanation:
         """Judge rows (N, C): labels by the correction, their chances by the explanation."""
         n, n_classes = probs.shape
         corrected, confidence = evidence.given.clone(), probs.new_empty(n, dtype=torch.float64)
-        posterior = by_class(probs.new_empty(n, n_classes, dtype=torch.float64))
+        posterior = probs.new_empty(n_classes, n, dtype=torch.float64).T
         shares = posterior.new_zeros(n_classes)
         for start in range(0, n, ROWS_AT_A_TIME):
             some = slice(start, start + ROWS_AT_A_TIME)
@@ -292,6 +294,7 @@ def explain(
         overlap,
         position.noise_rate_interval,
         [(weight, replace(other, factors=factors)) for weight, other in position.possible],
+        has_evidence=position.explanation.doubt > position.least_doubt,
     )
 
 
@@ -308,6 +311,7 @@ class _Position:
     explanation: Explanation
     noise_rate_interval: tuple[float, float]
     possible: list[tuple[float, Explanation]]
+    least_doubt: float
 
 
 def _position(
@@ -322,7 +326,7 @@ def _position(
     rates = [path.class_noise, path.noise_rate(before), path.guessing_rate()]
     blind = widened(min(rates), max(rates), rows)
     if not len(checked):
-        return _Position(before, blind, _possible(path, prior))
+        return _Position(before, blind, _possible(path, prior), least)
     grid = np.linspace(0.0, LARGEST_DOUBT, GRID)
     explanations = [path.at(float(doubt)) for doubt in grid]
     scores = _scores_by_verified(explanations, probs[checked], evidence.take(checked))
@@ -342,7 +346,7 @@ def _position(
     likely = np.flatnonzero(weights >= 0.01 * weights.max())
     shares = weights[likely] / weights[likely].sum()
     possible = [(float(w), explanations[k]) for w, k in zip(shares, likely, strict=True)]
-    return _Position(chosen, interval, possible)
+    return _Position(chosen, interval, possible, least)
 
 
 def _labelled(evidence: Evidence) -> int:

@@ -190,27 +190,22 @@ def _judge(
         if not bool((~is_verified | usual).all()):
             fair = (~is_verified | usual).nonzero()[:, 0]
     part, chosen = evidence.take(sample), logs[sample]
-    noise, weights, rounds = first_guess(evidence.n_classes), torch.ones(1), ROUNDS
-    if len(part) > ROUGH_ROWS:
-        some = part.sample(ROUGH_ROWS, seed)
-        rough = stack([chosen[some]], part.take(some), noise, weights, rounds=rounds - LAST_ROUNDS)
-        noise, weights, rounds = rough.noise, rough.weights, LAST_ROUNDS
-    judged = stack([chosen], part, noise, weights, rounds=rounds)
+    # As if nothing were verified: one row must not turn one model into another, below.
+    blind = Evidence.of_labels(part.given, part.n_classes)
+    few = _labelled_rows(part, fair, seed)
+    unverified, guess = blind.take(few), first_guess(part.n_classes)
+    rough = stack([chosen[few]], unverified, guess, torch.ones(1), rounds=ROUNDS - LAST_ROUNDS)
+    rounds = ROUNDS if bool((part.verified >= 0).any()) else LAST_ROUNDS
+    judged = stack([chosen], part, rough.noise, rough.weights, rounds=rounds)
     # Few rows per class do not show its mistakes, and C x C products would be slow.
     if len(part) >= MIN_ROWS_PER_CLASS * part.n_classes:
-        calibrated = calibrate(chosen, part)
+        calibrated = calibrate(chosen, blind)
         surest = of_surest_rows(calibrated.probs, part)
-        # As if nothing were verified: what a row adds must not turn one model into another.
-        few = torch.from_numpy(np.random.default_rng(seed).permutation(len(part))[:ROUGH_ROWS])
-        blind = Evidence.of_labels(part.given[few], part.n_classes)
-        found, probs = judged.noise, judged.probs[few]
-        if bool((part.verified >= 0).any()):
-            without = stack([chosen[few]], blind, first_guess(part.n_classes), torch.ones(1))
-            found, probs = without.noise, without.probs
-        if _is_noise_by_class(calibrated.probs[few], surest, probs, found, blind):
+        predicted = calibrated.probs[few]
+        if _is_noise_by_class(predicted, surest, rough.probs, rough.noise, unverified):
             overlap = measure_overlap(calibrated.probs, seed)
             # Where clusters hardly differ there are no sure rows.
-            if overlap.assignment <= MOST_OVERLAP_BY_CLASS:
+            if not overlap.measured or overlap.assignment <= MOST_OVERLAP_BY_CLASS:
                 truth = deconvolve(calibrated.probs, surest)
                 overlap = replace(overlap, labels=1 - float(truth.amax(1).mean()))
                 judgement = explain(truth, part, surest, overlap, seed, absorbed=1.0, fair=fair)
@@ -218,6 +213,15 @@ def _judge(
     overlap = measure_overlap(judged.probs, seed)
     judgement = explain(judged.probs, part, judged.noise, overlap, seed, fair=fair)
     return judgement, softmax_rows(judged.weights * logs)
+
+
+def _labelled_rows(
+    evidence: Evidence, fair: torch.Tensor | slice | None, seed: int
+) -> torch.Tensor:
+    """At most ROUGH_ROWS random rows that have a label, of a fair sample."""
+    rows = torch.arange(len(evidence))[slice(None) if fair is None else fair]
+    rows = rows[evidence.given[rows] >= 0]
+    return rows[torch.from_numpy(np.random.default_rng(seed).permutation(len(rows))[:ROUGH_ROWS])]
 
 
 def _is_noise_by_class(

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from csot._core.array_types import Ints
-from csot.clean.correction import LEAST_DOUBT
 from csot.clean.explanation import ChosenExplanation, Judged, explain
 from csot.clean.features import Basis
 from csot.clean.folds import Folds
@@ -239,7 +238,7 @@ def _student(training: TrainingSet, first: FirstPass, verdict: Verdict) -> Membe
     None without evidence that more is wrong than T knows: the members have then learned nothing
     that would have to be unlearned.
     """
-    if not verdict.informative or verdict.judgement.explanation.doubt <= LEAST_DOUBT:
+    if not verdict.informative or not verdict.judgement.has_evidence:
         return None
     judged = verdict.judged
     known = Evidence.of_labels(

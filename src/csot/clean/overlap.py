@@ -54,13 +54,15 @@ class Overlap:
 
     `labels`: 1 - mean max p, as the labels have it. `clusters`: 1 - mean max r.
     `assignment`: 1 - mean r at argmax p, which also counts where clusters and labels draw
-    different boundaries. `trusted` is false where the sample is too small or has one cluster.
+    different boundaries. `trusted` is false where the sample is too small or has one cluster;
+    `measured` is false where it is too small, and the other two are those of the labels.
     """
 
     labels: float
     clusters: float
     assignment: float
     trusted: bool
+    measured: bool = True
 
     @property
     def believable(self) -> float:
@@ -75,7 +77,7 @@ def measure_overlap(probs: Tensor, seed: int = 0) -> Overlap:
     labels = 1 - float(probs.amax(1).mean())
     rows = min(n, MAX_ROWS, affordable)
     if rows < MIN_ROWS_PER_CLASS * n_classes:
-        return Overlap(labels, labels, labels, trusted=False)
+        return Overlap(labels, labels, labels, trusted=False, measured=False)
     if rows < n:
         chosen = np.random.default_rng(seed).permutation(n)[:rows]
         probs = probs[torch.from_numpy(chosen)]
