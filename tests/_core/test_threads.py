@@ -126,3 +126,17 @@ def test_passive_threads_are_not_reduced(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv(threads.POLICY, "PASSIVE")
     with threads.threads_for(1):
         assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("spinning")
+def test_passive_threads_are_reduced_for_many_short_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(threads.POLICY, "PASSIVE")
+    with threads.threads_for(10, small_if_passive=10):
+        assert torch.get_num_threads() == 1
+    with threads.threads_for(11, small_if_passive=10):
+        assert torch.get_num_threads() == 2
+    monkeypatch.delenv(threads.POLICY)
+    with threads.threads_for(threads.SMALL + 1, small_if_passive=threads.SMALL + 1):
+        assert torch.get_num_threads() == 2

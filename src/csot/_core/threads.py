@@ -44,8 +44,11 @@ def load_torch() -> None:
 
 
 @contextmanager
-def threads_for(numbers: int) -> Iterator[None]:
+def threads_for(numbers: int, *, small_if_passive: int = 0) -> Iterator[None]:
     """One thread inside, if the problem is small and torch was loaded with threads that spin.
+
+    Threads that sleep have to be woken for every operation: where there are many short ones, a
+    problem is small for them up to `small_if_passive` numbers.
 
     Torch keeps this number per calling thread, so calls may be nested and made from several threads
     at once. A thread that first uses torch meanwhile starts with one, too.
@@ -53,7 +56,7 @@ def threads_for(numbers: int) -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    if numbers > SMALL or before == 1 or _are_passive():
+    if before == 1 or numbers > (small_if_passive if _are_passive() else SMALL):
         yield
         return
     torch.set_num_threads(1)

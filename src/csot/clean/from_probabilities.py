@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from scipy.optimize import linear_sum_assignment
 
+from csot._core.threads import threads_for
 from csot.clean.cleaner import LabelCleaner
 from csot.clean.explanation import MAX_FIT_ROWS, ChosenExplanation, explain
 from csot.clean.inputs import (
@@ -39,6 +40,8 @@ FOUND_SHARE = 0.6
 """Share of it that the likelihood must have found for its noise matrix to be kept."""
 MOST_OVERLAP_BY_CLASS = 0.4
 """Overlap of the clusters up to which the labels of the surest rows tell noise by class."""
+SMALL_IF_PASSIVE = 2**20
+"""Probabilities up to which a second thread costs more than it does, if it has to be woken."""
 ROUNDS, LAST_ROUNDS = 40, 5
 """Rounds of weighing in all, and those of them on the larger sample."""
 
@@ -149,7 +152,7 @@ def _by_probabilities(
 ) -> pd.DataFrame:
     """The table of findings, by given probabilities alone."""
     evidence = Evidence(torch.from_numpy(encoded.index), torch.from_numpy(locked), probs.shape[1])
-    with torch.inference_mode():
+    with threads_for(probs.size, small_if_passive=SMALL_IF_PASSIVE), torch.inference_mode():
         logs = log_probs(by_class(torch.from_numpy(probs)))
         judgement, perceived = _judge(logs, evidence, seed)
         judged = judgement.judge(perceived, evidence)

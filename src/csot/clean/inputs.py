@@ -92,9 +92,9 @@ def missing(
         numbers = _plain(numbers)
     if numbers.dtype.kind not in "if":
         return absent
-    present = np.unique(numbers)
     if classes is None:
         # With classes {-1, 1} the -1 is a class; with {-1, 0, 1} it can only mean "none".
+        present = np.unique(numbers)
         is_class = len(present) <= 2 or bool((present < -1).any())
     else:
         is_class = bool((classes == -1).any())
