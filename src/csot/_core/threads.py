@@ -47,8 +47,8 @@ def load_torch() -> None:
 def threads_for(numbers: int, *, small_if_passive: int = 0) -> Iterator[None]:
     """One thread inside, if the problem is small and torch was loaded with threads that spin.
 
-    Threads that sleep have to be woken for every operation: where there are many short ones, a
-    problem is small for them up to `small_if_passive` numbers.
+    Where threads sleep instead, they have to be woken for every operation: with many short ones,
+    one thread is faster up to `small_if_passive` numbers.
 
     Torch keeps this number per calling thread, so calls may be nested and made from several threads
     at once. A thread that first uses torch meanwhile starts with one, too.

@@ -238,6 +238,7 @@ class ChosenExplanation:
             explanation=plain,
             correction=Correction(1.0, noise, factors),
             possible=[(1.0, plain)],
+            has_evidence=False,
         )
 
     def judge(self, probs: Tensor, evidence: Evidence) -> Judged:

@@ -41,7 +41,7 @@ FOUND_SHARE = 0.6
 MOST_OVERLAP_BY_CLASS = 0.4
 """Overlap of the clusters up to which the labels of the surest rows tell noise by class."""
 SMALL_IF_PASSIVE = 2**20
-"""Probabilities up to which a second thread costs more than it does, if it has to be woken."""
+"""Probabilities up to which a second thread that has to be woken costs more than it gains."""
 ROUNDS, LAST_ROUNDS = 40, 5
 """Rounds of weighing in all, and those of them on the larger sample."""
 

@@ -18,8 +18,6 @@ from csot.clean.noise_matrix import estimate
 
 PRIOR_STRENGTH = 0.1
 """Weight, in rows, of a Gaussian prior on a: separable data would send it to infinity."""
-
-
 LEAST_CURVATURE = 0.05
 """Share of the curvature of EM's bound that is kept where the likelihood's own is smaller."""
 LENGTHS = (1.0, 0.5, 0.25), (1.0, 0.5, 0.25, 0.1, 0.01)
@@ -154,12 +152,12 @@ def _newton_step(
 
     truth, marginal = posterior(probs, likelihood)
     slope = ((probs - truth) * logits).sum((1, 2)) / n + prior * weights
-    is_free = ((weights > 0) | (slope < 0)).nonzero()[:, 0]
+    free = ((weights > 0) | (slope < 0)).nonzero()[:, 0]
     here = loss(weights, marginal)
     for curvature, lengths in zip(_curvatures(logits, probs, truth), LENGTHS, strict=True):
         direction = torch.zeros_like(weights)
-        own = (curvature + prior * torch.eye(len(weights)))[is_free][:, is_free]
-        direction[is_free] = torch.linalg.solve(own, slope[is_free])
+        own = (curvature + prior * torch.eye(len(weights)))[free][:, free]
+        direction[free] = torch.linalg.solve(own, slope[free])
         for length in lengths:
             trial = (weights - length * direction).clamp_min(0)
             tried = _probs(logits, trial)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +17,24 @@ from csot.clean.explanation import ChosenExplanation, Explanation
 from csot.clean.inputs import EncodedLabels
 from csot.clean.likelihood import Evidence
 from csot.clean.noise_rate_interval import widened
-from csot.runs.findings import GIVEN, NOTE, PREDICTED, VERIFIED, findings_table
+from csot.runs.findings import (
+    GIVEN,
+    NO_CLASS_FITS,
+    NOTE,
+    PREDICTED,
+    STATUSES,
+    TOO_FEW_ROWS,
+    VERIFIED,
+    findings_table,
+)
 from csot.runs.noise import NoiseEstimate
 from csot.runs.reasons import Verdicts, reasons
 
 CONFIDENT = 0.8
 """Below this posterior of the best class the evidence does not carry a verdict."""
 
-STATUSES = ["clean", "corrected", "uncertain"]
-NOTES = [
-    "",
-    "features say nothing",
-    "too few rows of this class",
-    "no label given",
-    "no class fits",
-    "verified",
-]
+UNINFORMATIVE, NO_LABEL = "features say nothing", "no label given"
+NOTES = ("", UNINFORMATIVE, TOO_FEW_ROWS, NO_LABEL, NO_CLASS_FITS, VERIFIED)
 RARE_CLASS_ROWS = 3
 """Rows that a class needs before one of them can be judged by the others."""
 FLAG_ROWS = 4_000
@@ -143,12 +146,12 @@ def make_findings(
     kept = issue & (corrected == given)
     doubtful = (confidence < CONFIDENT) | kept | misfit | rare | (not informative)
     status = np.where(doubtful & ~locked, STATUSES.index("uncertain"), corrected != given)
-    note = np.full(len(given), 0 if informative else NOTES.index("features say nothing"))
+    note = np.full(len(given), 0 if informative else NOTES.index(UNINFORMATIVE))
     for mask, text in (
-        (rare, "too few rows of this class"),
-        (given < 0, "no label given"),
-        (misfit, "no class fits"),
-        (locked, "verified"),
+        (rare, TOO_FEW_ROWS),
+        (given < 0, NO_LABEL),
+        (misfit, NO_CLASS_FITS),
+        (locked, VERIFIED),
     ):
         note[mask] = NOTES.index(text)
     predicted = probs.argmax(1)
@@ -178,9 +181,9 @@ def make_findings(
     )
 
 
-def _texts(texts: list[str], numbers: npt.NDArray[np.int64]) -> Any:
+def _texts(texts: Sequence[str], numbers: npt.NDArray[np.int64]) -> Any:
     """A column of texts (N,) by their numbers, as pandas would make it of the texts themselves."""
-    return pd.Series(texts).array.take(numbers)
+    return pd.Series(list(texts)).array.take(numbers)
 
 
 # Rows that no class fits: far from every class mean, out of all proportion to the others.
