@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from csot.clean import overlap as module
-from csot.clean.overlap import Overlap, cluster_responsibilities, measure_overlap
+from csot.clean.features import Basis
+from csot.clean.overlap import (
+    Overlap,
+    cluster_responsibilities,
+    measure_overlap,
+    spread_of_features,
+)
 from reference import overlap as reference
 from reference.latent_truth import softmax
 
@@ -33,6 +39,21 @@ def even_spread(n: int, seed: int) -> torch.Tensor:
     """Probabilities of two classes whose log odds form a single cluster."""
     odds = 2.0 * np.random.default_rng(seed).normal(size=n)
     return torch.from_numpy(softmax(np.stack([np.zeros(n), odds], 1)))
+
+
+def two_gaussians(n: int, seed: int, apart: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features (N, 12) of two classes, and the exact probabilities, flattened by wrong labels."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, 12))
+    rows[:, 0] += apart * (rng.integers(0, 2, n) - 0.5)
+    odds = 0.3 * apart * rows[:, 0]
+    probs = softmax(np.stack([np.zeros(n), odds], 1))
+    turned = rows @ np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    return torch.from_numpy(turned.astype(np.float32)), torch.from_numpy(probs)
+
+
+def spread_beside_axes(features: torch.Tensor) -> float:
+    return spread_of_features(features, Basis(features).row_coordinates)
 
 
 # Equations ----------------------------------------------------------------------------------------
@@ -92,6 +113,20 @@ def test_clusters_are_found_that_the_labels_blur() -> None:
     found = measure_overlap(probs)
     assert found.labels > 0.15
     assert found.assignment < 0.02
+
+
+@pytest.mark.parametrize("shape", ["Gaussian", "even", "two points", "heavy tails"])
+def test_the_spread_of_features_is_the_oracles(shape: str) -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "Gaussian": rng.normal(size=(500, 7)),
+        "even": rng.uniform(size=(500, 7)),
+        "two points": rng.integers(0, 2, (500, 7)) + 1e-3 * rng.normal(size=(500, 7)),
+        "heavy tails": rng.standard_t(2, size=(500, 7)),
+    }[shape]
+    axes = Basis(torch.from_numpy(columns.astype(np.float32))).row_coordinates
+    found = spread_of_features(torch.from_numpy(columns), axes)
+    assert found == pytest.approx(reference.spread_of_features(columns, axes.numpy()), rel=2e-3)
 
 
 # Invariances --------------------------------------------------------------------------------------
@@ -172,6 +207,44 @@ def test_two_classes_are_trusted_only_if_there_are_two_clusters(n: int) -> None:
     apart = [measure_overlap(torch.from_numpy(softmax(z))).trusted for z in logits]
     assert sum(spread) <= (3 if n == 60 else 1)
     assert sum(apart) >= 28
+
+
+@pytest.mark.parametrize("n", [1000, 4000])
+def test_features_show_two_clusters_that_have_no_two_peaks(n: int) -> None:
+    with_features, alone = [], []
+    for seed in range(10):
+        features, probs = two_gaussians(n, seed, apart=2.4)
+        spread = spread_beside_axes(features)
+        with_features.append(measure_overlap(probs, 0, spread).trusted)
+        alone.append(measure_overlap(probs).trusted)
+    assert sum(alone) <= 3
+    assert sum(with_features) >= 9
+
+
+@pytest.mark.parametrize("n", [60, 300, 3000])
+def test_one_cluster_is_not_taken_for_two_whatever_the_features(n: int) -> None:
+    spread = [
+        measure_overlap(even_spread(n, seed), 0, module.GAUSSIAN_SPREAD).trusted
+        for seed in range(30)
+    ]
+    assert sum(spread) <= (3 if n == 60 else 1)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 4, 10])
+def test_features_that_are_spread_evenly_themselves_show_nothing(dim: int) -> None:
+    for seed in range(10):
+        features = torch.from_numpy(np.random.default_rng(seed).uniform(-1, 1, (2000, dim)))
+        odds = 2 * features[:, :1]
+        probs = torch.cat([torch.zeros_like(odds), odds], 1).softmax(1)
+        assert not measure_overlap(probs, 0, spread_beside_axes(features.float())).trusted
+
+
+@pytest.mark.parametrize("n", [2, 50])
+def test_a_spread_of_odd_features(n: int) -> None:
+    mostly_zero = torch.zeros(n, 3)
+    mostly_zero[0] = 1.0
+    assert spread_of_features(mostly_zero, mostly_zero) <= module.GAUSSIAN_SPREAD
+    assert spread_of_features(mostly_zero, mostly_zero[:, :0]) == 0.0
 
 
 def test_many_rows_are_sampled_and_the_sample_is_a_function_of_the_seed(

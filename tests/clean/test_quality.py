@@ -121,6 +121,25 @@ def test_wrong_labels_that_depend_on_the_sample_are_found(
     assert wrong[findings["is_label_issue"]].mean() > 0.7
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_two_classes_that_are_two_clusters_are_put_right(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, 1500)
+    rows = rng.normal(size=(1500, 20)) + 3.2 / np.sqrt(20) * truth[:, None]
+    # Wrong where it is hard to tell: drawn from odds that are less sharp than they could be.
+    odds = LogisticRegression().fit(rows, truth).decision_function(rows) / 3
+    given = (rng.random(1500) < 1 / (1 + np.exp(-odds))).astype(np.int64)
+    members = ("linear",)
+    cleaner = LabelCleaner(members=members).fit(rows, given)
+    wrong = given != truth
+    assert wrong.mean() > 0.15
+    assert (cleaner.findings_.corrected_label == truth).mean() > 1 - 0.5 * wrong.mean()
+    assert cleaner.noise_rate_ == pytest.approx(wrong.mean(), abs=0.06)
+    # The same rows with right labels: their overlap is believed.
+    unharmed = LabelCleaner(members=members).fit(rows, truth).findings_
+    assert (unharmed.corrected_label != truth).mean() < 0.02
+
+
 def test_predictions_learn_from_the_corrected_labels(tmp_path: Path) -> None:
     """Only where mistakes depend on the sample; the same after saving."""
     x, y = digits()

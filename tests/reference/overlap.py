@@ -11,6 +11,10 @@ EM for multivariate t distributions of known degrees of freedom (Peel and McLach
     S_k  = sum_i w_ik (v_i - mu_k)(v_i - mu_k)'            scatter
     S    = sum_k S_k / N + ridge                           pooled covariance
     Sigma_k = (S_k + s D S) / (sum_i r_ik + s D)           s rows of S per dimension; or S itself
+
+How evenly columns are spread, from quantiles q:
+
+    s(z) = (q95 - q05) / (q75 - q25),   s_0 = min(s of a Gaussian, medians of s over the columns)
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import helmert
-from scipy.stats import multivariate_t
+from scipy.stats import multivariate_t, norm
 
 FloatArray = NDArray[np.float64]
 
@@ -85,3 +89,15 @@ def responsibilities(
         if moved < tolerance:
             break
     return r
+
+
+def spread(column: FloatArray) -> float:
+    """s of one column (N,)."""
+    low, first, third, high = np.quantile(column, [0.05, 0.25, 0.75, 0.95])
+    return float((high - low) / (third - first))
+
+
+def spread_of_features(columns: FloatArray, axes: FloatArray) -> float:
+    """s_0 of columns (N, D) and axes (N, D')."""
+    medians = [np.median([spread(column) for column in part.T]) for part in (columns, axes)]
+    return float(min(norm.ppf(0.95) / norm.ppf(0.75), *medians))

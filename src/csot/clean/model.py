@@ -37,7 +37,7 @@ from csot.clean.members.member import (
 from csot.clean.members.neighbour_votes import NeighbourVotes
 from csot.clean.members.probe import ProbePredictor, first_noise, fit_probes, probe_path
 from csot.clean.members.small_network import NetworkMember
-from csot.clean.overlap import measure_overlap
+from csot.clean.overlap import measure_overlap, spread_of_features
 from csot.clean.stacking import Stack, information, stack
 
 SAMPLE = 5_000
@@ -145,8 +145,10 @@ def fit_model(
     report(NOISE_MATRIX)
     scale, noise = _first_scale_and_noise(features, evidence, seed, groups)
     report(LinearProbes.stage)
-    basis = Basis(scale(features))
-    training = TrainingSet(basis, basis.without_training_rows(), folds, evidence, seed)
+    scaled = scale(features)
+    basis = Basis(scaled)
+    spread = spread_of_features(scaled, basis.row_coordinates)
+    training = TrainingSet(basis, basis.without_training_rows(), folds, evidence, seed, spread)
     first = LinearProbes().fit(training, noise)
     fitted = LinearProbes().members(training, first)
     noise, rounds = first.judged.noise, []
@@ -173,7 +175,7 @@ def fit_model(
         all_members = [*all_members, votes]
         final = _with_votes(judged, votes, evidence)
     report(JUDGE)
-    verdict = _verdict(final, judged, evidence, class_prior, seed)
+    verdict = _verdict(final, judged, training, class_prior)
     return FittedModel(
         posterior=verdict.judged.posterior,
         corrected=verdict.judged.corrected,
@@ -208,14 +210,15 @@ class Verdict:
 
 
 def _verdict(
-    final: Stack, without_votes: Stack, evidence: Evidence, class_prior: Tensor | None, seed: int
+    final: Stack, without_votes: Stack, training: TrainingSet, class_prior: Tensor | None
 ) -> Verdict:
     """The verdict by all members; what it assumes, by those whose predictions are smooth in x.
 
     Votes come in whole numbers: their logarithms form no elliptical clusters.
     """
+    evidence, seed = training.evidence, training.seed
     informative = information(without_votes.probs, evidence, without_votes.noise) >= INFORMATIVE
-    overlap = measure_overlap(without_votes.probs, seed)
+    overlap = measure_overlap(without_votes.probs, seed, training.spread)
     # Noisy labels and features that say nothing look alike: then believe the labels.
     noise = final.noise if informative else torch.eye(evidence.n_classes)
     judgement = explain(final.probs, evidence, noise, overlap, seed, class_prior=class_prior)

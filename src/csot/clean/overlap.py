@@ -11,6 +11,18 @@ clusters can be told apart. Overlap beyond that is not believable.
     r_ik = pi_k t_df(v_i; mu_k, Sigma_k) / f(v_i)                  responsibilities
 
 Covariances are shrunk towards the pooled one; with many classes all share the pooled one.
+
+A mixture of two splits any density in two, also that of a single cluster. Two classes are therefore
+believed to be two clusters only where their log odds have two peaks, or are spread more evenly than
+the features themselves:
+
+    s(z) = (q95 - q05) / (q75 - q25)                 2.44 for a Gaussian, 1.8 evenly spread
+    s_0  = min(2.44, median_d s(X_d), median_d s(A_d))
+    s(log odds) (1 + 2 error) < EVENER s_0,          error = 1.2 / sqrt(N)
+
+with X (N, D) the features and A their first principal axes. Sums of many things are nearly
+Gaussian, and so are most directions of an embedding, whatever its labels; two clusters shorten the
+tails of the direction that separates them.
 """
 
 from __future__ import annotations
@@ -46,6 +58,12 @@ MOST_BELIEVED = 0.75
 models do: where the clusters support all of it, verified rows can still say otherwise."""
 TWO_PEAKS = 0.8
 """Two classes: density at the boundary, over its peak, below which there are two clusters."""
+EVENER = 0.95
+"""Two classes: spread of the log odds, over that of the features, below which there are two."""
+COMPARED_AXES, COMPARED_COLUMNS = 16, 64
+GAUSSIAN_SPREAD = 2.44
+SPREAD_ERROR = 1.2
+"""Relative standard error of the spread of a Gaussian sample, times the root of its size."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +88,11 @@ class Overlap:
         return min(self.clusters, MOST_BELIEVED * self.labels)
 
 
-def measure_overlap(probs: Tensor, seed: int = 0) -> Overlap:
-    """Overlap of held-out probabilities (N, C); on a sample of the rows where there are many."""
+def measure_overlap(probs: Tensor, seed: int = 0, spread_of_features: float = 0.0) -> Overlap:
+    """Overlap of held-out probabilities (N, C); on a sample of the rows where there are many.
+
+    `spread_of_features`, s_0, helps to tell whether two classes are two clusters.
+    """
     n, n_classes = probs.shape
     affordable = int(MAX_OPERATIONS / (n_classes * max(n_classes - 1, 1)))
     labels = 1 - float(probs.amax(1).mean())
@@ -88,8 +109,18 @@ def measure_overlap(probs: Tensor, seed: int = 0) -> Overlap:
         labels,
         1 - float(responsibilities.amax(1).mean()),
         1 - float(responsibilities.gather(1, best).mean()),
-        trusted=n_classes > 2 or _has_two_peaks(logs[:, 1] - logs[:, 0]),
+        trusted=n_classes > 2 or _are_two_clusters(logs[:, 1] - logs[:, 0], spread_of_features),
     )
+
+
+def spread_of_features(columns: Tensor, axes: Tensor) -> float:
+    """s_0 of features (N, D) and of the same rows on their principal axes (N, D')."""
+    rows = slice(None, None, max(1, len(columns) // MAX_ROWS))
+    every = max(1, columns.shape[1] // COMPARED_COLUMNS)
+    parts = columns[rows, ::every], axes[rows, :COMPARED_AXES]
+    if not all(part.shape[1] for part in parts):
+        return 0.0
+    return min(GAUSSIAN_SPREAD, *(float(_spread(part).quantile(0.5)) for part in parts))
 
 
 def cluster_responsibilities(logs: Tensor, start: Tensor) -> Tensor:
@@ -245,12 +276,23 @@ def _log_det(factors: Tensor) -> Tensor:
     return 2 * factors.diagonal(dim1=1, dim2=2).log().sum(1)
 
 
-def _has_two_peaks(margins: Tensor) -> bool:
-    """Whether the density of log odds (N,) is clearly lower at zero than at its peak.
+def _are_two_clusters(margins: Tensor, spread_of_features: float) -> bool:
+    """Whether log odds (N,) show two clusters, by themselves or beside the features."""
+    error = SPREAD_ERROR / math.sqrt(len(margins))
+    spread = float(_spread(margins[:, None])) * (1 + 2 * error)
+    return _has_two_peaks(margins) or spread < EVENER * spread_of_features
 
-    A mixture splits any density in two, also that of one even spread; with two classes there is
-    only this one dimension, so it is asked for a dip.
-    """
+
+def _spread(columns: Tensor) -> Tensor:
+    """s (D,) of columns (N, D): the range of nine tenths of the rows over that of a half."""
+    levels = torch.tensor([0.05, 0.25, 0.75, 0.95], dtype=torch.float64)
+    low, first, third, high = torch.quantile(columns.double(), levels, dim=0)
+    spread: Tensor = (high - low) / (third - first).clamp_min(1e-12)
+    return spread
+
+
+def _has_two_peaks(margins: Tensor) -> bool:
+    """Whether the density of log odds (N,) is clearly lower at zero than at its peak."""
     distances = margins.abs() / margins.abs().median().clamp_min(1e-12)
     counts = torch.histc(distances, bins=20, min=0.0, max=2.0)
     smooth = torch.nn.functional.avg_pool1d(counts[None, None], 3, 1)[0, 0]

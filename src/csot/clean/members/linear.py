@@ -58,7 +58,7 @@ class LinearProbes:
             for probe in path
         ]
         judged = stack([probe.logits for probe in probes], evidence, probes[0].noise)
-        overlap = measure_overlap(judged.probs, training.seed)
+        overlap = measure_overlap(judged.probs, training.seed, training.spread)
         explanation = find_explanation(judged.probs, evidence, judged.noise, overlap, training.seed)
         trusted = trusted_rows(basis, folds, evidence, probes[0], explanation)
         if len(some) < n or not bool(trusted.all()):

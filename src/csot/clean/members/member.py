@@ -40,6 +40,8 @@ class TrainingSet:
     folds: Folds
     evidence: Evidence
     seed: int
+    spread: float
+    """How evenly the columns of the features are spread (`overlap.spread_of_features`)."""
 
 
 @dataclass(frozen=True)
