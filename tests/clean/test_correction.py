@@ -14,6 +14,7 @@ from csot.clean.class_shares import balance_factors, prior_factors, reweighted
 from csot.clean.correction import Correction, fit_correction, power_at, sharpen
 from csot.clean.likelihood import Evidence
 from csot.clean.noise_matrix import from_counts
+from helpers import drawn
 from reference import correction as reference
 from reference.latent_truth import softmax
 
@@ -27,7 +28,7 @@ def make_rows(n: int, c: int, seed: int, sure: float = 2.5) -> tuple[Floats, Int
     logits = rng.normal(size=(n, c))
     logits[np.arange(n), rng.integers(0, c, n)] += sure
     probs = softmax(logits)
-    return probs, np.array([rng.choice(c, p=row) for row in probs])
+    return probs, drawn(probs, rng)
 
 
 def evidence(labels: Integers, c: int, verified: Integers | None = None) -> Evidence:

@@ -16,6 +16,7 @@ from csot.clean.likelihood import Evidence, posterior
 from csot.clean.members.probe import fit_probes, held_out_logits, logit_gradient, no_weights
 from csot.clean.members.small_network import DROPOUT, _gradients, fit_networks
 from csot.clean.stacking import PRIOR_STRENGTH, calibrate, held_out_loss, stack
+from helpers import drawn
 from reference import latent_truth as reference
 
 Floats = npt.NDArray[np.float64]
@@ -47,7 +48,7 @@ def make_problem(n: int = 240, c: int = 4, dim: int = 6, seed: int = 0) -> Probl
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, c, n)
     noise = 0.6 * np.eye(c) + 0.4 * rng.dirichlet(np.ones(c), c)
-    given = np.array([rng.choice(c, p=noise[k]) for k in truth])
+    given = drawn(noise[truth], rng)
     given[rng.random(n) < 0.1] = -1
     verified = np.where(rng.random(n) < 0.1, truth, -1)
     features = 1.5 * rng.normal(size=(c, dim))[truth] + rng.normal(size=(n, dim))

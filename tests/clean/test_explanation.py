@@ -24,6 +24,7 @@ from csot.clean.likelihood import Evidence
 from csot.clean.likelihood import posterior as plain_posterior
 from csot.clean.overlap import Overlap
 from csot.clean.verdicts import LEAST_CHANCE, flag_threshold
+from helpers import drawn
 from reference import explanation as reference
 from reference.latent_truth import softmax
 
@@ -69,7 +70,7 @@ def make_problem(n: int, c: int, seed: int, error: float = 0.2, missing: float =
     logits[np.arange(n), rng.integers(0, c, n)] += 2.5
     probs = softmax(logits)
     noise = (1 - error) * np.eye(c) + error * rng.dirichlet(np.ones(c), c)
-    labels = np.array([rng.choice(c, p=row) for row in probs @ noise])
+    labels = drawn(probs @ noise, rng)
     absent = rng.random(n) < missing
     return Problem(probs, noise, np.where(absent, -1, labels), np.full(n, -1))
 
@@ -84,7 +85,7 @@ def drawn_truth(problem: Problem, doubt: float, seed: int) -> Integers:
     """True classes drawn from the posterior of the explanation at a doubt."""
     rng = np.random.default_rng(seed)
     posteriors = problem.posterior(problem.path().at(doubt))
-    return np.array([rng.choice(len(q), p=q / q.sum()) for q in posteriors])
+    return drawn(np.asarray(posteriors), rng)
 
 
 def judge(problem: Problem, overlap: Overlap | None = None) -> module.ChosenExplanation:

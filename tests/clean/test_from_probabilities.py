@@ -19,6 +19,7 @@ from sklearn.model_selection import cross_val_predict
 
 from csot.clean import DisagreementWarning, find_label_issues
 from csot.clean.likelihood import log_probs
+from helpers import drawn
 from reference.latent_truth import softmax
 
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
@@ -223,7 +224,7 @@ def test_verified_rows_are_locked_and_decide() -> None:
     # Labels drawn from what the features show: where they disagree, overlap or noise?
     logits = 2.0 * np.eye(4)[truth] + rng.normal(size=(3000, 4))
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    labels = np.array([rng.choice(4, p=row) for row in probs])
+    labels = drawn(probs, rng)
     verified = np.where(np.arange(3000) % 20 == 0, truth, -1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisagreementWarning)
@@ -326,7 +327,7 @@ def test_one_verified_row_leaves_the_others_as_they_are() -> None:
     truth = rng.integers(0, 4, 9000)
     logits = 2 * np.eye(4)[truth] + rng.normal(size=(9000, 4))
     pair = 0.8 * np.eye(4) + 0.2 * np.roll(np.eye(4), 1, axis=1)
-    given = np.array([rng.choice(4, p=pair[k]) for k in truth])
+    given = drawn(pair[truth], rng)
     own = softmax(2 * logits)
     probs = (own @ pair + own) / 2
     verified = np.full(9000, None, dtype=object)

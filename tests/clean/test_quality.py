@@ -16,6 +16,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.tree import DecisionTreeClassifier
 
 from csot.clean import LabelCleaner
+from helpers import drawn
 
 Data = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 
@@ -90,7 +91,7 @@ def labels_of_a_weak_model(kind: str, seed: int) -> npt.NDArray[np.int64]:
         tree = DecisionTreeClassifier(random_state=0).fit(seen[rows], y[rows])
         return np.asarray(tree.predict(seen))
     linear = LogisticRegression(C=0.01, max_iter=500).fit(seen[rows[:150]], y[rows[:150]])
-    return np.array([rng.choice(10, p=row) for row in linear.predict_proba(seen)])
+    return drawn(linear.predict_proba(seen), rng)
 
 
 @cache

@@ -479,8 +479,7 @@ def _log(x: FloatArray) -> FloatArray:
 
 def _log_divide(log_x: FloatArray, log_y: FloatArray) -> FloatArray:
     """log(x / y) with 0 / y = 0 for every y, zero included."""
-    zero = np.full(log_x.shape, -np.inf)
-    return np.subtract(log_x, log_y, out=zero, where=log_x > -np.inf)
+    return np.subtract(log_x, log_y, out=log_x.copy(), where=log_x > -np.inf)
 
 
 def _log_sum_over_columns(log_M: FloatArray) -> FloatArray:
@@ -497,10 +496,11 @@ def _log_sum(log_M: FloatArray, axis: int) -> FloatArray:
     """log of the sum of M along an axis, relative to its largest entry; sums of nothing but
     zeros have the logarithm -inf.
     """
-    largest: FloatArray = log_M.max(axis=axis, keepdims=True)
+    # Reduced without the methods of arrays, which take longer than reducing so few numbers does.
+    largest: FloatArray = np.maximum.reduce(log_M, axis=axis, keepdims=True)
     largest[largest == -np.inf] = 0.0
-    total: FloatArray = _log(np.exp(log_M - largest).sum(axis=axis, keepdims=True)) + largest
-    return total.squeeze(axis)
+    total: FloatArray = np.add.reduce(np.exp(log_M - largest), axis=axis, keepdims=True)
+    return (_log(total) + largest).squeeze(axis)
 
 
 def _divide_or_zero(x: FloatArray, y: FloatArray) -> FloatArray:
