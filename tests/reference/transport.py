@@ -135,16 +135,20 @@ def scaling(
     min <C, Q> + epsilon <Q, log Q>  subject to  Q 1 <= a,  Q^T 1 = b:
     u <- min(a / (K v), 1),  v <- b / (K^T u)  from v = 1, with K = exp(-C / epsilon).
 
-    The loop ends early only once v repeats bit by bit: all later iterations would be the same.
+    The loop ends early only once v repeats bit by bit, or repeats the one before the last, which
+    rounding brings about, an even number of iterations from the end: they would end with the same.
     """
     log_K = -cost / epsilon
     log_a, log_b = _log(a), _log(b)
     log_u, log_v = np.zeros_like(a), np.zeros_like(b)
-    for _ in range(iterations):
+    last = before_last = b""
+    for left in reversed(range(iterations)):
         log_u = np.minimum(_log_divide(log_a, _log_sum_over_columns(log_K + log_v)), 0.0)
-        previous, log_v = log_v, _log_divide(log_b, _log_sum_over_rows(log_K + log_u[:, None]))
-        if np.array_equal(log_v, previous):
+        log_v = _log_divide(log_b, _log_sum_over_rows(log_K + log_u[:, None]))
+        bits = log_v.tobytes()
+        if bits == last or (bits == before_last and left % 2 == 0):
             break
+        last, before_last = bits, last
     return np.exp(log_u[:, None] + log_K + log_v)
 
 
