@@ -6,15 +6,17 @@ import json
 import math
 import os
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from filelock import FileLock
 
 import forks
 from csot.data.datasets.core.dataset_registry import TrainingData
@@ -190,32 +192,58 @@ def test_says_what_it_is() -> None:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, float | None]]]:
-    """What two processes make of every method, one after the other: both run `main`.
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two processes train by every method, one after the other: both run `main`.
 
-    One worker of pytest asks them, and the others wait for its answer.
+    They mostly wait for each other, so other tests run meanwhile. One worker of pytest starts them.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     folder = folder / "two-processes"
-    folder.mkdir(exist_ok=True)
-    answer = folder / "history.json"
-    with FileLock(folder / "lock"):
-        if not answer.exists():
-            _ask_two_processes(folder)
-    histories: dict[str, list[dict[str, float | None]]] = json.loads(answer.read_text())
-    return histories
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        yield folder
+        return
+    # Their server imports the packages before it answers: that too goes on beside the tests.
+    with ThreadPoolExecutor(1) as starter:
+        ranks = starter.submit(_start_two_processes, folder)
+        yield folder
+    assert forks.finished(ranks.result()) == [0, 0], _said(folder)
 
 
-def _ask_two_processes(folder: Path) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _begun_early(request: pytest.FixtureRequest) -> None:
+    """With the first test of this file, if one that needs their answer will follow."""
+    if any("shared" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("two_processes")
+
+
+def _start_two_processes(folder: Path) -> list[BaseProcess]:
     """What torchrun tells its processes, to forks that have imported the packages."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     logs = [folder / f"{rank}.log" for rank in range(2)]
-    ranks = [forks.started(main, folder, rank, port, log=log) for rank, log in enumerate(logs)]
-    assert forks.finished(ranks) == [0, 0], "".join(log.read_text()[-3000:] for log in logs)
+    return [forks.started(main, folder, rank, port, log=log) for rank, log in enumerate(logs)]
+
+
+def _said(folder: Path) -> str:
+    return "".join(log.read_text()[-3000:] for log in sorted(folder.glob("*.log")))
+
+
+@pytest.fixture(scope="session")
+def shared(two_processes: Path) -> dict[str, list[dict[str, float | None]]]:
+    """What they make of every method, as soon as they have said so."""
+    end = time.monotonic() + 600
+    while not (two_processes / "history.json").exists():
+        assert not (two_processes / "failed").exists(), _said(two_processes)
+        assert time.monotonic() < end, _said(two_processes)
+        time.sleep(0.05)
+    histories: dict[str, list[dict[str, float | None]]]
+    histories = json.loads((two_processes / "history.json").read_text())
+    return histories
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -245,8 +273,14 @@ def main(folder: Path, rank: int, port: int) -> None:
     }
     os.environ.update({name: str(value) for name, value in told.items()})
     histories = {}
-    for name in NAMES:
-        finished = train(name, digits(), folder / name)
-        histories[name] = numbers(finished)
+    try:
+        for name in NAMES:
+            finished = train(name, digits(), folder / name)
+            histories[name] = numbers(finished)
+    except BaseException:
+        (folder / "failed").touch()
+        raise
     if finished.is_first:
-        (folder / "history.json").write_text(json.dumps(histories))
+        written = folder / "history.part"
+        written.write_text(json.dumps(histories))
+        written.rename(folder / "history.json")

@@ -33,13 +33,15 @@ def arguments(method: str) -> list[str]:
 @pytest.mark.parametrize("method", ["csot", "cross_entropy"])
 def test_two_processes_are_one(method: str, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    result = command(*arguments(method), "--out", one)
-    assert result.exit_code == 0, result.output
     # The one is started by torchrun, the other starts its fellow by itself.
     if method == "csot":
-        out = finished(started(*arguments(method), "--out", two, launcher=TORCHRUN))
+        processes = started(*arguments(method), "--out", two, launcher=TORCHRUN)
     else:
-        out = finished(started(*arguments(method), "--out", two, "--devices", "2"))
+        processes = started(*arguments(method), "--out", two, "--devices", "2")
+    with processes:  # meanwhile this one
+        result = command(*arguments(method), "--out", one)
+        out = finished(processes)
+    assert result.exit_code == 0, result.output
     assert out.count(f"{method} on digits") == 1, "only the first process talks"
     pd.testing.assert_frame_equal(metrics(one), metrics(two), rtol=0, atol=1e-4)
     if method == "csot":
