@@ -187,6 +187,17 @@ def test_right_labels_are_left_alone(data: Callable[[], Data]) -> None:
     assert cleaner.noise_rate_interval_[0] == 0.0
 
 
+@pytest.mark.parametrize("member", ["csot", "fourier", "network"])
+def test_no_label_gives_itself_away(member: str) -> None:
+    """Random labels are predicted by chance, though there are columns enough to learn each one."""
+    rng = np.random.default_rng(0)
+    rows, given = rng.normal(size=(600, 200)), rng.integers(0, 3, 600)
+    cleaner = LabelCleaner(members=("linear", member)).fit(rows, given)
+    agreement = (cleaner.findings_.predicted_label == given).mean()
+    assert agreement < 1 / 3 + 3 * np.sqrt(2 / 9 / 600)
+    assert not cleaner.informative_
+
+
 def test_the_noise_matrix_is_the_one_that_was_applied() -> None:
     x, y = digits()
     rng = np.random.default_rng(1)

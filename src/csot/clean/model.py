@@ -147,7 +147,9 @@ def fit_model(
     report(LinearProbes.stage)
     scaled = scale(features)
     basis = Basis(scaled)
-    spread = spread_of_features(scaled, basis.row_coordinates)
+    # More classes than two show their clusters without it.
+    two = evidence.n_classes == 2
+    spread = spread_of_features(scaled, basis.row_coordinates) if two else 0.0
     training = TrainingSet(basis, basis.without_training_rows(), folds, evidence, seed, spread)
     first = LinearProbes().fit(training, noise)
     fitted = LinearProbes().members(training, first)

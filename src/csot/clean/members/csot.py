@@ -1,7 +1,7 @@
 """CSOT rounds: probes refitted on the rows whose given label the curriculum's plan confirms.
 
-Each round allocates a larger share of the rows, from held-out probabilities, the features and the
-given labels; the selected rows whose plan agrees with their label train the next probes. A round is
+Each round allocates a larger share of the rows, from probabilities, the features and the given
+labels; the selected rows whose plan agrees with their label train the next probes. A round is
 one more candidate for the judge, never more: on easy data its few easy rows teach less than all.
 """
 
@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from csot.allocation import allocate
-from csot.clean.likelihood import Evidence
+from csot.clean.likelihood import Evidence, softmax_rows
 from csot.clean.members.member import FirstPass, Fit, Member, TrainingSet
 from csot.clean.members.probe import ProbePredictor, fit_probes, held_out_logits
-from csot.clean.stacking import SCORING_ROWS, stack
+from csot.clean.stacking import SCORING_ROWS, Stack, stack
 from csot.ot import ConvergenceWarning, solve
 
 CoherenceScale: TypeAlias = Literal["absolute", "classes"]
 BUDGETS = (0.5, 1.0)
+MANY_ROWS = 15_000
+"""Rows beyond which only the last budget is tried: each costs a plan for every fold."""
 STEPS = 5
 
 
@@ -77,40 +80,82 @@ def curriculum_rounds(
     coherence: float = 1.0,
     coherence_scale: CoherenceScale = "absolute",
 ) -> list[Round]:
-    """One candidate for each budget, each starting from the probes of the one before."""
-    basis, folds, evidence = training.basis, training.folds, training.evidence
-    judged, best = first.judged, first.probes[0]
-    probs = first.explanation.truth_probs(judged.probs)
-    class_prior = first.explanation.posterior(judged.probs, evidence).mean(0).float()
-    rounds: list[Round] = []
-    weights = best.weights
+    """One candidate for each budget, each starting from the probes of the one before.
+
+    Every fold has a plan of its own, by its own probe and of the other rows: rows that were chosen
+    because they agree with the label of a held-out row would give that label away.
+    """
+    folds, evidence, best = training.folds, training.evidence, first.probes[0]
+    allocation = partial(
+        _confirmed,
+        training,
+        first,
+        class_prior=first.explanation.posterior(first.judged.probs, evidence).mean(0).float(),
+        coherence=coherence,
+        coherence_scale=coherence_scale,
+    )
     labels = evidence.labels_to_learn()
-    for budget in BUDGETS:
-        with warnings.catch_warnings():
-            # A plan that is nearly optimal serves as well here.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            plan = solve(
-                probs,
-                features=basis.row_coordinates,
-                labels=labels,
-                budget=budget,
-                class_prior=class_prior,
-                coherence=coherence,
-                coherence_scale=coherence_scale,
-                tolerance=1e-4,
-            )
-        clean = torch.as_tensor(allocate(plan, labels).clean)
-        confirmed = torch.where(clean, labels, -1)
-        if not len(torch.unique(confirmed[clean])) > 1:
+    likelihood = Evidence.of_labels(labels, evidence.n_classes).likelihood(
+        torch.eye(evidence.n_classes)
+    )
+    rounds: list[Round] = []
+    weights, logits = best.weights, best.logits
+    for budget in BUDGETS if len(evidence) <= MANY_ROWS else BUDGETS[-1:]:
+        temperature = _scaled(logits, first, evidence).weights
+        confirmed = torch.zeros(len(evidence), folds.n_folds, dtype=torch.bool)
+        for k in range(folds.n_folds):
+            confirmed[:, k] = allocation(temperature * weights[:, k], folds.fold != k, budget)
+        if any(len(torch.unique(labels[chosen])) < 2 for chosen in confirmed.T):
             continue
-        likelihood = Evidence.of_labels(confirmed, evidence.n_classes).likelihood(
-            torch.eye(evidence.n_classes)
+        weights = fit_probes(
+            training.basis,
+            folds,
+            likelihood,
+            best.ridge,
+            weights,
+            steps=STEPS,
+            trusted=confirmed,
         )
-        weights = fit_probes(basis, folds, likelihood, best.ridge, weights, steps=STEPS)
-        logits = held_out_logits(basis, folds, weights)
-        own = stack(
-            [logits], evidence, judged.noise, torch.ones(1), rounds=5, max_rows=SCORING_ROWS
-        )
-        probs = own.probs
-        rounds.append(Round(budget, int(clean.sum()), weights, logits, own.loss))
+        logits = held_out_logits(training.basis, folds, weights)
+        loss = _scaled(logits, first, evidence).loss
+        rounds.append(Round(budget, int(confirmed.any(1).sum()), weights, logits, loss))
     return rounds
+
+
+def _confirmed(
+    training: TrainingSet,
+    first: FirstPass,
+    weights: Tensor,
+    chosen: Tensor,
+    budget: float,
+    *,
+    class_prior: Tensor,
+    coherence: float,
+    coherence_scale: CoherenceScale,
+) -> Tensor:
+    """(N,): which of the `chosen` rows the plan gives their own label, by one probe (D, C)."""
+    rows = chosen.nonzero()[:, 0]
+    labels = training.evidence.labels_to_learn()[rows]
+    probs = softmax_rows(training.basis.rows[rows] @ weights)
+    with warnings.catch_warnings():
+        # A plan that is nearly optimal serves as well here.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plan = solve(
+            first.explanation.truth_probs(probs),
+            features=training.basis.row_coordinates[rows],
+            labels=labels,
+            budget=budget,
+            class_prior=class_prior,
+            coherence=coherence,
+            coherence_scale=coherence_scale,
+            tolerance=1e-4,
+        )
+    confirmed = torch.zeros_like(chosen)
+    confirmed[rows] = torch.as_tensor(allocate(plan, labels).clean)
+    return confirmed
+
+
+def _scaled(logits: Tensor, first: FirstPass, evidence: Evidence) -> Stack:
+    """Temperature, noise matrix and loss of one member's logits (N, C)."""
+    start = torch.ones(1)
+    return stack([logits], evidence, first.judged.noise, start, rounds=5, max_rows=SCORING_ROWS)

@@ -41,7 +41,7 @@ class TrainingSet:
     evidence: Evidence
     seed: int
     spread: float
-    """How evenly the columns of the features are spread (`overlap.spread_of_features`)."""
+    """How evenly the features are spread (`spread_of_features`); 0 where it is not asked for."""
 
 
 @dataclass(frozen=True)
