@@ -447,7 +447,8 @@ def test_coherence_of_the_rounds_is_that_of_the_solver(
     monkeypatch.setattr("csot.clean.members.csot.solve", recorded)
     fit(*blobs, members=("linear", "csot"), coherence=2, coherence_scale="classes")
     fit(*blobs, members=("linear", "csot"))
-    assert seen == [(2.0, "classes")] * 2 + [(1.0, "absolute")] * 2
+    plans = 2 * 10  # budgets, folds
+    assert seen == [(2.0, "classes")] * plans + [(1.0, "absolute")] * plans
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from csot.clean.folds import Folds
 from csot.clean.likelihood import Evidence, posterior
 from csot.clean.members.probe import fit_probes, held_out_logits, logit_gradient, no_weights
 from csot.clean.members.small_network import DROPOUT, _gradients, fit_networks
-from csot.clean.stacking import PRIOR_STRENGTH, calibrate, held_out_loss, stack
+from csot.clean.stacking import PRIOR_STRENGTH, calibrate, held_out_loss, information, stack
 from helpers import drawn
 from reference import latent_truth as reference
 
@@ -426,3 +426,31 @@ def test_networks_learn_and_are_a_function_of_the_seed() -> None:
     right = one.held_out_logits(x, folds).argmax(1).numpy() == problem.truth
     assert right.mean() > 0.75
     assert one.mean_logits(x).shape == (300, 4)
+
+
+# Whether the features say anything ----------------------------------------------------------------
+
+
+def test_the_score_test_is_the_oracles() -> None:
+    problem = make_problem()
+    probs, open_ = some_probs(problem), (problem.given >= 0) & (problem.verified < 0)
+    found = information(torch.from_numpy(probs), problem.evidence, torch.from_numpy(problem.noise))
+    expected = reference.score_of_independence(probs[open_], problem.given[open_], problem.noise)
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert found > 5.5
+
+
+def test_labels_that_do_not_depend_on_the_predictions_have_standard_scores() -> None:
+    problem = make_problem()
+    probs, noise = torch.from_numpy(some_probs(problem)), torch.from_numpy(problem.noise)
+    rng = np.random.default_rng(0)
+    shuffled = [torch.from_numpy(rng.permutation(problem.truth)) for _ in range(400)]
+    scores = [information(probs, Evidence.of_labels(given, 4), noise) for given in shuffled]
+    assert np.mean(scores) == pytest.approx(0, abs=0.2)
+    assert np.std(scores) == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize("c", [2, 5])
+def test_predictions_that_are_equal_everywhere_say_nothing(c: int) -> None:
+    labels = Evidence.of_labels(torch.arange(200) % c, c)
+    assert abs(information(torch.full((200, c), 1 / c), labels, torch.eye(c))) < 0.1

@@ -234,3 +234,20 @@ def closest_truth(prob: FloatArray, noise: FloatArray) -> FloatArray:
         return float(-(prob * np.log(s @ noise)).sum())
 
     return softmax(minimize(loss, np.log(prob), method="BFGS", options={"gtol": 1e-9}).x)
+
+
+def score_of_independence(probs: FloatArray, given: IntArray, noise: FloatArray) -> float:
+    """z of labels (N,) that do not depend on the predictions p T (N, C) of the given labels.
+
+    Under independence a label is k with its frequency f_k, whatever the row: the prediction of the
+    own label then has the mean and the variance of the row's predictions under f.
+    """
+    n_classes = probs.shape[1]
+    frequencies = np.array([(given == k).mean() for k in range(n_classes)])
+    gain = variance = 0.0
+    for p, y in zip(probs, given, strict=True):
+        predicted = np.array([p @ noise[:, k] for k in range(n_classes)])
+        mean = float(frequencies @ predicted)
+        gain += predicted[y] - mean
+        variance += float(frequencies @ (predicted - mean) ** 2)
+    return float(gain / np.sqrt(variance))
