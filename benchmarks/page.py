@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks-cleaning.md, from the stored results of ``clean.py``.
+"""Tables of docs/benchmarks-cleaning.md, from the stored results of ``clean.py`` and others.
 
     python benchmarks/page.py
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from cleaning.measures import Record
+from few_classes import table as few_classes_table
 from rivals.judge import BY_PROBE, NAMES
 
 RESULTS = Path(__file__).parent / "results"
@@ -102,6 +103,14 @@ def verified_rows(space: str) -> str:
     return _table(["noise", "best power", *counts], rows)
 
 
+def few_classes() -> str:
+    """Means over sets of a few classes, as ``few_classes.py`` prints them."""
+    shown = few_classes_table(json.loads((RESULTS / "few_classes.json").read_text("utf-8")))
+    columns = [[str(cell) for cell in column.cells] for column in shown.columns]
+    header = [str(column.header) for column in shown.columns]
+    return _table(header, [list(row) for row in zip(*columns, strict=True)])
+
+
 def _figures(*values: float | None) -> str:
     return ", ".join(f"{value:.3f}" for value in values if value is not None)
 
@@ -119,7 +128,8 @@ def tables() -> dict[str, str]:
         for space in SPACES
     }
     verified = {f"verified rows, {SPACES[s]}": verified_rows(s) for s in ("embeddings", "probs")}
-    return {**compared, "three seeds": three_seeds(), **verified}
+    others = {"three seeds": three_seeds(), "few classes": few_classes()}
+    return {**compared, **others, **verified}
 
 
 def main() -> None:
