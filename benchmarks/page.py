@@ -23,14 +23,14 @@ SPACES = {"embeddings": "embeddings", "pca32": "pca32", "probs": "probabilities 
 Cells = dict[str, Record]
 
 
-def cells_of(kind: str, space: str, size: str, seed: int = 0) -> list[tuple[Record, Record]]:
+def cells_of(space: str, size: str, seed: int = 0) -> list[tuple[Record, Record]]:
     """Records of csot and of the rivals, in the order of the file."""
     ours, theirs = (_stored(name) for name in ("clean", "clean_rivals"))
     found = []
     for key, record in ours.items():
         is_whole = record["rows"] > 10_000
         wanted = record["features"] == space and record["seed"] == seed
-        if wanted and is_whole == (size == WHOLE) and (kind == "all" or record["kind"] == kind):
+        if wanted and is_whole == (size == WHOLE):
             found.append((record, theirs[key]))
     return found
 
@@ -48,7 +48,7 @@ def comparison(space: str, size: str) -> str:
               "labels right: given, csot, cleanlab", "test accuracy: csot, best rival",
               "noise rate: true, csot, interval"]  # fmt: skip
     rows = []
-    for record, rival in cells_of("all", space, size):
+    for record, rival in cells_of(space, size):
         ours, cleanlab = record["csot"], rival["rivals"]["cleanlab"]
         best = {
             measure: max(
@@ -75,13 +75,13 @@ def three_seeds() -> str:
     """Labels right, mean and deviation of the seeds 0, 1 and 2, by kind of features."""
     header = ["noise", *(f"{name}: csot, cleanlab" for name in SPACES.values())]
     rows = []
-    for name in (record["cell"] for record, _ in cells_of("all", "embeddings", SMALL)):
+    for name in (record["cell"] for record, _ in cells_of("embeddings", SMALL)):
         row = [name]
         for space in SPACES:
             pairs = [
                 (record["csot"]["right"], rival["rivals"]["cleanlab"]["right"])
                 for seed in (0, 1, 2)
-                for record, rival in cells_of("all", space, SMALL, seed)
+                for record, rival in cells_of(space, SMALL, seed)
                 if record["cell"] == name
             ]
             mean, deviation = np.mean(pairs, 0), np.std(pairs, 0, ddof=1)
@@ -95,7 +95,7 @@ def three_seeds() -> str:
 def verified_rows(space: str) -> str:
     """Labels right by number of verified rows, beside the best power of the prototype."""
     rows, counts = [], []
-    for record, _ in cells_of("all", space, SMALL):
+    for record, _ in cells_of(space, SMALL):
         ours = record["csot"]
         counts = [str(point["verified"]) for point in ours["curve"]]
         shares = [ours["prototype_right"], *(point["right"] for point in ours["curve"])]

@@ -88,10 +88,11 @@ class Overlap:
         return min(self.clusters, MOST_BELIEVED * self.labels)
 
 
-def measure_overlap(probs: Tensor, seed: int = 0, spread_of_features: float = 0.0) -> Overlap:
+def measure_overlap(probs: Tensor, seed: int = 0, features_spread: float = 0.0) -> Overlap:
     """Overlap of held-out probabilities (N, C); on a sample of the rows where there are many.
 
-    `spread_of_features`, s_0, helps to tell whether two classes are two clusters.
+    `features_spread`, s_0 of `spread_of_features`, helps to tell whether two classes are two
+    clusters.
     """
     n, n_classes = probs.shape
     affordable = int(MAX_OPERATIONS / (n_classes * max(n_classes - 1, 1)))
@@ -109,7 +110,7 @@ def measure_overlap(probs: Tensor, seed: int = 0, spread_of_features: float = 0.
         labels,
         1 - float(responsibilities.amax(1).mean()),
         1 - float(responsibilities.gather(1, best).mean()),
-        trusted=n_classes > 2 or _are_two_clusters(logs[:, 1] - logs[:, 0], spread_of_features),
+        trusted=n_classes > 2 or _are_two_clusters(logs[:, 1] - logs[:, 0], features_spread),
     )
 
 
@@ -276,11 +277,11 @@ def _log_det(factors: Tensor) -> Tensor:
     return 2 * factors.diagonal(dim1=1, dim2=2).log().sum(1)
 
 
-def _are_two_clusters(margins: Tensor, spread_of_features: float) -> bool:
+def _are_two_clusters(margins: Tensor, features_spread: float) -> bool:
     """Whether log odds (N,) show two clusters, by themselves or beside the features."""
     error = SPREAD_ERROR / math.sqrt(len(margins))
     spread = float(_spread(margins[:, None])) * (1 + 2 * error)
-    return _has_two_peaks(margins) or spread < EVENER * spread_of_features
+    return _has_two_peaks(margins) or spread < EVENER * features_spread
 
 
 def _spread(columns: Tensor) -> Tensor:
